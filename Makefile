@@ -1,0 +1,39 @@
+# Every target sets up .venv by itself: a fresh clone needs g++, Python 3.11 or newer, and PyPI.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+SOURCES := pyproject.toml CMakeLists.txt $(wildcard cpp/*.?pp cpp/learners/*.hpp)
+
+.PHONY: demo test lint bench sanitize clean
+
+demo: $(INSTALLED) ## nine algorithms of the paper on a real data set
+	$(BIN)/bomkl demo
+
+test: $(INSTALLED) ## the whole test suite, on two cores
+	$(BIN)/pytest -n 2 --dist worksteal
+
+lint: $(INSTALLED) ## style, types, layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(INSTALLED) ## speed, as ratios measured side by side
+	$(BIN)/python -m benchmarks.speed
+
+sanitize: ## the tests on a build with the address and undefined behaviour sanitizers
+	$(PYTHON) -m venv .venv/sanitize
+	.venv/sanitize/bin/pip install --quiet --config-settings=cmake.define.BOMKL_SANITIZE=ON \
+		--config-settings=build-dir=build/sanitize ".[dev]"
+	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libubsan.so) $$(g++ -print-file-name=libstdc++.so)" \
+		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+		.venv/sanitize/bin/pytest tests -q -m "not slow_when_sanitized"
+
+$(INSTALLED): $(SOURCES)
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet --editable ".[dev]"
+	touch $@
+
+clean:
+	rm -rf .venv build

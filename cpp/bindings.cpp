@@ -1,0 +1,300 @@
+// bomkl._core: the engine for two precisions, and what the machine offers.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdlib>
+#include <mutex>
+
+#include "engine.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace bomkl {
+namespace {
+
+template <class T>
+using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+auto to_numpy(std::vector<T> values, std::initializer_list<std::size_t> shape) {
+    auto* owned = new std::vector<T>(std::move(values));
+    nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+    return nb::ndarray<nb::numpy, T>(owned->data(), shape, owner);
+}
+
+template <class T>
+std::vector<T> to_vector(nb::handle array) {
+    const auto view = nb::cast<Vector<T>>(array);
+    return std::vector<T>(view.data(), view.data() + view.size());
+}
+
+template <class T>
+const Primitives<T>& primitives_of(const InstructionSet& set) {
+    if constexpr (sizeof(T) == 4)
+        return *set.single_precision;
+    else
+        return *set.double_precision;
+}
+
+// The best set this machine has, or the one named by the environment variable BOMKL_INSTRUCTION_SET.
+const InstructionSet& chosen_set() {
+    int count;
+    const InstructionSet* sets = instruction_sets(count);
+    const char* wanted = std::getenv("BOMKL_INSTRUCTION_SET");
+    for (int i = 0; i < count; ++i) {
+        if (wanted && *wanted && std::string(wanted) != sets[i].name) continue;
+        if (sets[i].supported()) return sets[i];
+        if (wanted && *wanted) break;
+    }
+    throw std::invalid_argument("BOMKL_INSTRUCTION_SET names an instruction set this machine or build does not have: " +
+                                std::string(wanted));
+}
+
+std::vector<std::string> available_sets() {
+    int count;
+    const InstructionSet* sets = instruction_sets(count);
+    std::vector<std::string> names;
+    for (int i = 0; i < count; ++i)
+        if (sets[i].supported()) names.push_back(sets[i].name);
+    return names;
+}
+
+Config parse_config(const nb::dict& d) {
+    Config c;
+    for (nb::handle item : nb::cast<nb::list>(d["kernels"])) {
+        const auto k = nb::cast<nb::tuple>(item);  // name, kind, a, b, degree
+        c.kernel_names.push_back(nb::cast<std::string>(k[0]));
+        c.kernels.push_back({KernelKind(nb::cast<int>(k[1])), nb::cast<double>(k[2]), nb::cast<double>(k[3]),
+                             nb::cast<int>(k[4])});
+    }
+    const auto learner = nb::cast<nb::dict>(d["learner"]);
+    const auto number = [](const nb::dict& from, const char* key) {
+        return from.contains(key) ? nb::cast<double>(from[key]) : 0.0;
+    };
+    c.learner = {LearnerKind(nb::cast<int>(learner["kind"])), number(learner, "eta"), number(learner, "alpha"),
+                 number(learner, "beta"), number(learner, "regularization"), number(learner, "threshold"),
+                 number(learner, "margin_updates") != 0};
+    const auto combiner = nb::cast<nb::dict>(d["combiner"]);
+    c.combiner = {nb::cast<bool>(combiner["hedge"]), Loss(nb::cast<int>(combiner["loss"])),
+                  nb::cast<double>(combiner["log_gamma"]), nb::cast<double>(combiner["share"]),
+                  nb::cast<bool>(combiner["discount_selected_only"])};
+    c.task = Task(nb::cast<int>(d["task"]));
+    c.n_outputs = nb::cast<int>(d["n_outputs"]);
+    c.vote = nb::cast<bool>(d["vote"]);
+    c.select = nb::cast<bool>(d["select"]);
+    c.select_updates = c.select && nb::cast<bool>(d["select_updates"]);
+    c.select_combination = c.select && nb::cast<bool>(d["select_combination"]);
+    c.normalize_step = nb::cast<bool>(d["normalize_step"]);
+    c.budget = nb::cast<int>(d["budget"]);
+    c.epsilon = nb::cast<double>(d["epsilon"]);
+    c.seed = nb::cast<std::uint64_t>(d["seed"]);
+    return c;
+}
+
+// An engine that several Python threads may call: one at a time, the interpreter lock released while computing.
+template <class T>
+class PyEngine {
+public:
+    PyEngine(const nb::dict& config, int features, nb::object call_kernel)
+        : call_kernel_(std::move(call_kernel)),
+          engine_(parse_config(config), features, primitives_of<T>(chosen_set()),
+                  [this](int kernel, const T* x, int n, const T* z, int m, T* out) { call(kernel, x, n, z, m, out); }) {}
+
+    auto learn(nb::object x, Vector<double> target, nb::object weight, nb::object delta, int n_threads) {
+        const Batch<T> batch = to_batch(x);
+        const std::vector<double> weights = optional(weight), deltas = optional(delta);
+        const auto rows = std::size_t(batch.n), outputs = std::size_t(engine_.config().n_outputs);
+        require(target.size() == rows && (weights.empty() || weights.size() == rows) &&
+                    (deltas.empty() || deltas.size() == rows),
+                "target, weight and delta must have one entry a row");
+        std::vector<double> out(rows * outputs);
+        locked([&] {
+            engine_.learn(batch, target.data(), weights.empty() ? nullptr : weights.data(),
+                          deltas.empty() ? nullptr : deltas.data(), out.data(), n_threads);
+        });
+        return to_numpy(std::move(out), {rows, outputs});
+    }
+
+    auto score(nb::object x, bool per_kernel, int n_threads) {
+        const Batch<T> batch = to_batch(x);
+        const auto columns = std::size_t(per_kernel ? engine_.n_expansions() : engine_.config().n_outputs);
+        std::vector<double> out(std::size_t(batch.n) * columns);
+        locked([&] { engine_.score(batch, per_kernel, out.data(), n_threads); });
+        return to_numpy(std::move(out), {std::size_t(batch.n), columns});
+    }
+
+    nb::dict state() {
+        nb::dict d;
+        std::vector<std::int64_t> starts{0}, gram_starts{0};
+        std::vector<std::int32_t> rows;
+        std::vector<double> coefs, grams;
+        for (const auto& terms : engine_.terms()) {
+            rows.insert(rows.end(), terms.rows.begin(), terms.rows.end());
+            coefs.insert(coefs.end(), terms.coefs.begin(), terms.coefs.end());
+            starts.push_back(std::int64_t(rows.size()));
+        }
+        for (int e = 0; e < engine_.n_expansions(); ++e) {
+            const auto& gram = engine_.inverse_gram(e);
+            grams.insert(grams.end(), gram.begin(), gram.end());
+            gram_starts.push_back(std::int64_t(grams.size()));
+        }
+        d["rows"] = to_numpy(engine_.rows(), {std::size_t(engine_.n_rows()), std::size_t(engine_.features())});
+        d["term_starts"] = flat(std::move(starts));
+        d["term_rows"] = flat(std::move(rows));
+        d["term_coefs"] = flat(std::move(coefs));
+        d["scales"] = flat(engine_.scales());
+        d["forgetron"] = flat(engine_.forgetron_progress());
+        d["gram_starts"] = flat(std::move(gram_starts));
+        d["inverse_gram"] = flat(std::move(grams));
+        d["log_weights"] = flat(engine_.log_weights());
+        d["kernel_mistakes"] = flat(engine_.kernel_mistakes());
+        d["mistakes"] = engine_.mistakes();
+        d["n_seen"] = engine_.n_seen();
+        return d;
+    }
+
+    void load(const nb::dict& d) {
+        const auto e = std::size_t(engine_.n_expansions());
+        const auto rows = nb::cast<Matrix<T>>(d["rows"]);
+        require(int(rows.shape(1)) == engine_.features(), "rows has the wrong number of columns");
+        const auto starts = to_vector<std::int64_t>(d["term_starts"]), gram_starts = to_vector<std::int64_t>(d["gram_starts"]);
+        const auto term_rows = to_vector<std::int32_t>(d["term_rows"]);
+        const auto term_coefs = to_vector<double>(d["term_coefs"]), grams = to_vector<double>(d["inverse_gram"]);
+        const auto scales = to_vector<double>(d["scales"]), forgetron = to_vector<double>(d["forgetron"]),
+                   log_weights = to_vector<double>(d["log_weights"]);
+        const auto kernel_mistakes = to_vector<std::int64_t>(d["kernel_mistakes"]);
+        require(term_coefs.size() == term_rows.size() && scales.size() == e && forgetron.size() == 2 * e &&
+                    log_weights.size() == e && kernel_mistakes.size() == e,
+                "an array has the wrong length");
+        require_starts(starts, e, term_rows.size());
+        require_starts(gram_starts, e, grams.size());
+        std::vector<typename Engine<T>::Terms> terms(e);
+        std::vector<std::vector<double>> inverse(e);
+        for (std::size_t i = 0; i < e; ++i) {
+            terms[i].rows.assign(term_rows.begin() + starts[i], term_rows.begin() + starts[i + 1]);
+            terms[i].coefs.assign(term_coefs.begin() + starts[i], term_coefs.begin() + starts[i + 1]);
+            inverse[i].assign(grams.begin() + gram_starts[i], grams.begin() + gram_starts[i + 1]);
+            require(inverse[i].empty() || inverse[i].size() == terms[i].rows.size() * terms[i].rows.size(),
+                    "inverse_gram has the wrong size");
+            require(engine_.config().learner.kind != LearnerKind::projectron || inverse[i].size() == terms[i].rows.size() * terms[i].rows.size(),
+                    "inverse_gram is missing");
+        }
+        std::vector<T> values(rows.data(), rows.data() + rows.size());
+        engine_.load(values, terms, log_weights, scales, forgetron, inverse, kernel_mistakes,
+                     nb::cast<std::int64_t>(d["mistakes"]), nb::cast<std::int64_t>(d["n_seen"]));
+    }
+
+    Engine<T>& engine() { return engine_; }
+
+private:
+    static void require(bool holds, const char* rule) {
+        if (!holds) throw std::invalid_argument(rule);
+    }
+    static void require_starts(const std::vector<std::int64_t>& starts, std::size_t n, std::size_t total) {
+        require(starts.size() == n + 1 && starts.front() == 0 && starts.back() == std::int64_t(total) &&
+                    std::is_sorted(starts.begin(), starts.end()),
+                "an array of starts is not ascending from zero to the number of entries");
+    }
+    template <class U>
+    static auto flat(std::vector<U> values) {
+        const std::size_t n = values.size();
+        return to_numpy(std::move(values), {n});
+    }
+    static std::vector<double> optional(const nb::object& array) {
+        return array.is_none() ? std::vector<double>() : to_vector<double>(array);
+    }
+
+    // A matrix, or a tuple (values, indices, starts) in CSR form.
+    Batch<T> to_batch(const nb::object& x) {
+        Batch<T> batch;
+        if (nb::isinstance<nb::tuple>(x)) {
+            const auto parts = nb::cast<nb::tuple>(x);
+            const auto values = nb::cast<Vector<T>>(parts[0]);
+            const auto indices = nb::cast<Vector<std::int32_t>>(parts[1]);
+            const auto starts = nb::cast<Vector<std::int64_t>>(parts[2]);
+            require(starts.size() >= 1 && values.size() == indices.size() && starts.data()[0] >= 0 &&
+                        std::is_sorted(starts.data(), starts.data() + starts.size()) &&
+                        starts.data()[starts.size() - 1] <= std::int64_t(values.size()),
+                    "X must be a CSR matrix with ascending row pointers");
+            require(std::all_of(indices.data(), indices.data() + indices.size(),
+                                [&](std::int32_t j) { return j >= 0 && j < engine_.features(); }),
+                    "X must be a CSR matrix whose column indices lie within its columns");
+            batch.n = std::int64_t(starts.size()) - 1;
+            static const T none{};
+            batch.values = values.size() ? values.data() : &none;
+            batch.indices = indices.data();
+            batch.starts = starts.data();
+            return batch;
+        }
+        const auto dense = nb::cast<Matrix<T>>(x);
+        require(int(dense.shape(1)) == engine_.features(), "X has the wrong number of columns");
+        batch.n = std::int64_t(dense.shape(0));
+        batch.dense = dense.data();
+        return batch;
+    }
+
+    template <class Work>
+    void locked(Work&& work) {
+        nb::gil_scoped_release release;
+        std::lock_guard<std::mutex> lock(mutex_);
+        work();
+    }
+
+    void call(int kernel, const T* x, int n, const T* z, int m, T* out) {
+        nb::gil_scoped_acquire acquire;
+        const auto view = [](const T* p, int rows, int columns) {
+            return nb::cast(nb::ndarray<nb::numpy, const T>(p, {std::size_t(rows), std::size_t(columns)}, nb::handle()),
+                            nb::rv_policy::copy);
+        };
+        const nb::object result = call_kernel_(kernel, view(x, n, engine_.features()), view(z, m, engine_.features()));
+        const auto values = nb::cast<Matrix<T>>(result);
+        require(values.shape(0) == std::size_t(n) && values.shape(1) == std::size_t(m), "a kernel matrix has the wrong shape");
+        std::copy_n(values.data(), values.size(), out);
+    }
+
+    nb::object call_kernel_;
+    std::mutex mutex_;
+    Engine<T> engine_;
+};
+
+template <class T>
+void bind_engine(nb::module_& m, const char* name) {
+    using E = PyEngine<T>;
+    nb::class_<E>(m, name)
+        .def(nb::init<const nb::dict&, int, nb::object>(), "config"_a, "features"_a, "call_kernel"_a.none())
+        .def("learn", &E::learn, "x"_a, "target"_a, "weight"_a.none(), "delta"_a.none(), "n_threads"_a)
+        .def("score", &E::score, "x"_a, "per_kernel"_a, "n_threads"_a)
+        .def("state", &E::state)
+        .def("load", &E::load, "state"_a)
+        .def_prop_ro("n_support", [](E& e) { return e.engine().n_support(); })
+        .def_prop_ro("n_rows", [](E& e) { return e.engine().n_rows(); })
+        .def_prop_ro("n_seen", [](E& e) { return e.engine().n_seen(); })
+        .def_prop_ro("mistakes", [](E& e) { return e.engine().mistakes(); })
+        .def_prop_ro("kernel_mistakes", [](E& e) { return e.engine().kernel_mistakes(); })
+        .def_prop_ro("log_weights", [](E& e) { return e.engine().log_weights(); })
+        .def_prop_ro("bytes", [](E& e) { return e.engine().bytes(); });
+}
+
+}  // namespace
+}  // namespace bomkl
+
+NB_MODULE(_core, m) {
+    using namespace bomkl;
+    m.doc() = "The compiled core of bomkl.";
+    nb::exception<NotFinite>(m, "NotFinite", PyExc_ValueError);
+    bind_engine<float>(m, "Engine32");
+    bind_engine<double>(m, "Engine64");
+    m.def("instruction_sets", &available_sets, "Instruction sets of this build that this machine can run, best first.");
+    m.def("instruction_set", [] { return std::string(chosen_set().name); }, "The instruction set new engines use.");
+    m.def(
+        "exp_many",
+        [](nb::ndarray<float, nb::ndim<1>, nb::c_contig> x) {
+            chosen_set().single_precision->exp_many(x.data(), x.size());
+        },
+        "x"_a, "exp of numbers <= 0 in place, as the kernels compute it: the limit benchmarks compare with.");
+}

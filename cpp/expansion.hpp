@@ -1,0 +1,139 @@
+// One kernel's classifier: an ordered list of support rows with coefficients, and the operations update rules use.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "learners/rule.hpp"
+#include "pool.hpp"
+
+namespace bomkl {
+
+struct ForgetronProgress {
+    double mistakes = 0;
+    double damage = 0;  // Q in the source
+};
+
+template <class T>
+struct Expansion {
+    std::vector<int> slots;  // in order of insertion
+    std::vector<T> coefs;    // the true coefficients are scale * coefs
+    std::vector<double> diagonal;
+    double scale = 1;
+    ForgetronProgress forgetron;
+    std::vector<double> inverse_gram;  // Projectron only, row-major
+
+    int size() const { return int(slots.size()); }
+};
+
+// The step shared by all rules that replace: which support row costs least to drop if its projection on x is kept.
+template <class T>
+int cheapest_victim(const Expansion<T>& e, const T* values, double self) {
+    int victim = 0;
+    double least = std::numeric_limits<double>::infinity();
+    for (int j = 0; j < e.size(); ++j) {
+        const double coef = double(e.coefs[j]), value = double(values[j]);
+        const double cost = coef * coef * (self > 0 ? e.diagonal[j] - value * value / self : e.diagonal[j]);
+        if (cost < least) least = cost, victim = j;
+    }
+    return victim;
+}
+
+// An expansion as the update rules see it while one row is learned. Host supplies slot_of_row() and score_of(slot).
+template <class T, class Host>
+class Support {
+public:
+    Support(Host& host, Pool<T>& pool, Expansion<T>& e, int budget, T* values, double self)
+        : host_(host), pool_(pool), e_(e), budget_(budget), values_(values), self_(self) {}
+
+    int size() const { return e_.size(); }
+    bool full() const { return budget_ > 0 && e_.size() >= budget_; }
+    double coef(int j) const { return e_.scale * double(e_.coefs[j]); }
+    double self_value() const { return self_; }
+    ForgetronProgress& forgetron_progress() { return e_.forgetron; }
+    double score_of_oldest() { return host_.score_of(e_, e_.slots[0]); }
+
+    // Add where there is room; else replace the row that costs least, keeping its projection on the new one.
+    void insert(double coef) {
+        if (!full()) return add(coef);
+        const int victim = cheapest_victim(e_, values_, self_);
+        const double kept = self_ > 0 ? this->coef(victim) * double(values_[victim]) / self_ : 0;
+        drop(victim);
+        add(coef + kept);
+    }
+    void add(double coef) {
+        const int slot = host_.slot_of_row();
+        pool_.retain(slot);
+        e_.slots.push_back(slot);
+        e_.coefs.push_back(T(coef / e_.scale));
+        e_.diagonal.push_back(self_);
+    }
+    void drop(int j) {
+        pool_.release(e_.slots[j]);
+        e_.slots.erase(e_.slots.begin() + j);
+        e_.coefs.erase(e_.coefs.begin() + j);
+        e_.diagonal.erase(e_.diagonal.begin() + j);
+    }
+    void scale(double factor) {
+        e_.scale *= factor;
+        if (e_.scale >= 0x1p-20) return;
+        for (T& c : e_.coefs) c = T(double(c) * e_.scale);
+        e_.scale = 1;
+    }
+
+    // Projection of the row on the span of the support: (squared distance to it, squared length of it).
+    std::pair<double, double> project() {
+        const int n = size();
+        projection_.assign(n, 0.0);
+        double length = 0;
+        for (int i = 0; i < n; ++i) {
+            const double* row = e_.inverse_gram.data() + std::size_t(i) * n;
+            for (int j = 0; j < n; ++j) projection_[i] += row[j] * double(values_[j]);
+            length += projection_[i] * double(values_[i]);
+        }
+        distance_ = std::max(0.0, self_ - length);
+        return {distance_, length};
+    }
+    void add_projection(double factor) {
+        for (int i = 0; i < size(); ++i) e_.coefs[i] = T(double(e_.coefs[i]) + factor * projection_[i]);
+    }
+    // Add a row outside the span and extend the inverse of the Gram matrix by a row and a column.
+    void add_independent(double coef) {
+        const int n = size();
+        const double distance = n == 0 ? self_ : distance_;
+        std::vector<double> grown(std::size_t(n + 1) * (n + 1));
+        for (int i = 0; i < n; ++i) {
+            for (int j = 0; j < n; ++j)
+                grown[std::size_t(i) * (n + 1) + j] =
+                    e_.inverse_gram[std::size_t(i) * n + j] + projection_[i] * projection_[j] / distance;
+            grown[std::size_t(i) * (n + 1) + n] = grown[std::size_t(n) * (n + 1) + i] = -projection_[i] / distance;
+        }
+        grown.back() = 1 / distance;
+        e_.inverse_gram = std::move(grown);
+        add(coef);
+    }
+
+private:
+    Host& host_;
+    Pool<T>& pool_;
+    Expansion<T>& e_;
+    int budget_;
+    T* values_;
+    double self_;
+    double distance_ = 0;
+    std::vector<double> projection_;
+};
+
+// An expansion that only ever grows: its coefficients live in the pool's tiles and are never looked at by the rule.
+template <class Host>
+class GrowingSupport {
+public:
+    GrowingSupport(Host& host, int expansion) : host_(host), expansion_(expansion) {}
+    void insert(double coef) { host_.append_term(expansion_, coef); }
+
+private:
+    Host& host_;
+    int expansion_;
+};
+
+}  // namespace bomkl

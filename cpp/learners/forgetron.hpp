@@ -1,0 +1,31 @@
+// Self-tuned Forgetron: Dekel, Shalev-Shwartz and Singer (2005).
+#pragma once
+
+#include "rule.hpp"
+
+namespace bomkl {
+
+// The largest phi in (0, 1] with a phi^2 + b phi + q <= 0, where b > 0 and q < 0.
+inline double forgetron_shrink(double a, double b, double q) {
+    if (a + b + q <= 0) return 1;
+    return a == 0 ? -q / b : (-b + std::sqrt(b * b - 4 * a * q)) / (2 * a);
+}
+
+template <class Support>
+void forgetron(Support& support, const Example& x, const LearnerSpec&) {
+    if (x.agreement > 0) return;
+    const bool over_budget = support.full();
+    support.add(x.weight * x.direction);
+    auto& progress = support.forgetron_progress();
+    progress.mistakes += 1;
+    if (!over_budget) return;
+    const double sigma = std::fabs(support.coef(0));
+    const double mu = std::copysign(1.0, support.coef(0)) * support.score_of_oldest();
+    const double a = sigma * sigma - 2 * sigma * mu, b = 2 * sigma;
+    const double phi = forgetron_shrink(a, b, progress.damage - 15.0 / 32.0 * progress.mistakes);
+    support.scale(phi);
+    progress.damage += a * phi * phi + b * phi;
+    support.drop(0);
+}
+
+}  // namespace bomkl

@@ -1,0 +1,96 @@
+"""From what a user configures to what the compiled engine reads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from bomkl import combiners, learners
+from bomkl.kernels import Cauchy, Cosine, Exponential, Gaussian, KernelLike, Linear, Polynomial
+
+TASKS = ("binary", "multiclass", "regression")
+
+# The positions are the enumerators of the same names in cpp/.
+_LEARNER_KINDS = (
+    learners.Perceptron,
+    learners.PA,
+    learners.SPA,
+    learners.RBP,
+    learners.Forgetron,
+    learners.BOGD,
+    learners.BPAS,
+    learners.Projectron,
+)
+_LOSSES = ("hinge", "zero_one", "epsilon_insensitive", "squared")
+
+
+def kernel_name(kernel: KernelLike) -> str:
+    """Return how messages and plots call a kernel."""
+    name = getattr(kernel, "__name__", None)
+    return repr(kernel) if name is None else str(name)
+
+
+def kernel_record(kernel: KernelLike) -> tuple[str, int, float, float, int]:
+    """Describe a kernel to the engine: name, kind, a, b, degree (see cpp/kernels.hpp)."""
+    name = kernel_name(kernel)
+    match kernel:
+        case Linear():
+            return name, 0, 0.0, 0.0, 1
+        case Polynomial():
+            return name, 1, float(kernel.gamma), float(kernel.coef0), int(kernel.degree)
+        case Gaussian():
+            return name, 2, 1 / (2 * float(kernel.sigma) ** 2), 0.0, 1
+        case Exponential():
+            return name, 3, 1 / float(kernel.sigma), 0.0, 1
+        case Cauchy():
+            return name, 4, 1 / float(kernel.sigma) ** 2, 0.0, 1
+        case Cosine():
+            return name, 5, 0.0, 0.0, 1
+        case _:
+            return name, 6, 0.0, 0.0, 1
+
+
+def learner_record(learner: learners.Learner) -> dict[str, Any]:
+    """Describe a learner to the engine; C and eta are the same thing there: the largest step."""
+    record: dict[str, Any] = {"kind": _LEARNER_KINDS.index(type(learner))}
+    for name, value in vars(learner).items():
+        record["eta" if name == "C" else name] = float(value)
+    return record
+
+
+def combiner_record(combiner: combiners.Combiner) -> dict[str, Any]:
+    """Describe a combiner to the engine."""
+    if isinstance(combiner, combiners.Uniform):
+        return {"hedge": False, "loss": 0, "log_gamma": 0.0, "share": 0.0, "discount_selected_only": False}
+    return {
+        "hedge": True,
+        "loss": _LOSSES.index(combiner.loss),
+        "log_gamma": math.log(combiner.gamma),
+        "share": float(combiner.share),
+        "discount_selected_only": combiner.discount == "selected",
+    }
+
+
+class KernelCalls:
+    """Calls the Python callables among the kernels for the engine and checks what they return."""
+
+    def __init__(self, kernels: Sequence[KernelLike]) -> None:
+        self._kernels = list(kernels)
+
+    def __call__(self, index: int, X: Any, Z: Any) -> Any:
+        """Return the kernel matrix of callable number `index` in the precision of X."""
+        kernel = self._kernels[index]
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = np.asarray(kernel(X, Z), dtype=X.dtype)
+        owner = f"The kernel {kernel_name(kernel)}"
+        if values.shape != (len(X), len(Z)):
+            raise ValueError(
+                f"{owner} must return a matrix of shape {(len(X), len(Z))}. Got shape {values.shape} instead."
+            )
+        if not np.isfinite(values).all():
+            bad = values[~np.isfinite(values)][0]
+            raise ValueError(f"{owner} must return finite numbers in {X.dtype}. Got {bad} instead.")
+        return np.ascontiguousarray(values)

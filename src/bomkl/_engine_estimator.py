@@ -1,0 +1,263 @@
+"""What the estimators of `bomkl.budget` share: settings, input, the engine and what can be read off it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bomkl import _core
+from bomkl._engine_config import TASKS, KernelCalls, combiner_record, kernel_record, learner_record
+from bomkl._validation import (
+    check_bool,
+    check_choice,
+    check_count,
+    is_finite_number,
+    parameter_error,
+)
+from bomkl.combiners import Combiner, Hedge
+from bomkl.kernels import KernelLike, paper_kernels
+from bomkl.learners import NEEDS_BUDGET, Learner
+
+Float = NDArray[np.float64]
+
+
+class EngineEstimator(BaseEstimator):  # type: ignore[misc]
+    """An estimator around one compiled engine; subclasses supply the task."""
+
+    _losses: tuple[str, ...]
+
+    def _check_parameters(self) -> None:
+        owner = type(self).__name__
+        if not isinstance(self.learner, Learner):
+            raise parameter_error(owner, "learner", "one of the classes of bomkl.learners", self.learner)
+        if not isinstance(self.combiner, Combiner):
+            raise parameter_error(owner, "combiner", "Uniform() or Hedge(...)", self.combiner)
+        if isinstance(self.combiner, Hedge):
+            check_choice(owner, "combiner.loss", self.combiner.loss, self._losses)
+        if self.budget is not None:
+            check_count(owner, "budget", self.budget)
+        elif isinstance(self.learner, NEEDS_BUDGET):
+            raise parameter_error(owner, "budget", f"an int >= 1 for {type(self.learner).__name__}", None)
+        delta = self.selection_delta
+        if not (delta is None or callable(delta) or (is_finite_number(delta) and 0 < delta < 1)):
+            raise parameter_error(
+                owner, "selection_delta", "None, a number in (0, 1) or a callable of the round", delta
+            )
+        check_choice(owner, "selection_scope", self.selection_scope, ("update", "combination", "both"))
+        check_bool(owner, "normalize_step", self.normalize_step)
+        if self.dtype not in (None, "float32", "float64"):
+            raise parameter_error(owner, "dtype", "None, 'float32' or 'float64'", self.dtype)
+        if self.n_jobs is not None and not (isinstance(self.n_jobs, int | np.integer) and self.n_jobs != 0):
+            raise parameter_error(owner, "n_jobs", "None or an int other than 0", self.n_jobs)
+
+    def _kernel_list(self) -> list[KernelLike]:
+        if isinstance(self.kernels, str):
+            check_choice(type(self).__name__, "kernels", self.kernels, ("paper",))
+            return paper_kernels()
+        kernels = list(self.kernels)
+        if not kernels or not all(callable(k) for k in kernels):
+            raise parameter_error(
+                type(self).__name__,
+                "kernels",
+                "'paper' or a list of kernels or callables k(X, Z), not empty",
+                self.kernels,
+            )
+        return kernels
+
+    def _config(self, kernels: list[KernelLike], task: str, n_outputs: int, seed: int) -> dict[str, Any]:
+        return {
+            "kernels": [kernel_record(k) for k in kernels],
+            "learner": learner_record(self.learner),
+            "combiner": combiner_record(self.combiner),
+            "task": TASKS.index(task),
+            "n_outputs": n_outputs,
+            "vote": getattr(self, "combination", "score") == "vote",
+            "select": self.selection_delta is not None,
+            "select_updates": self.selection_scope in ("update", "both"),
+            "select_combination": self.selection_scope in ("combination", "both"),
+            "normalize_step": self.normalize_step,
+            "budget": 0 if self.budget is None else int(self.budget),
+            "epsilon": float(getattr(self, "epsilon", 0.0)),
+            "seed": seed,
+        }
+
+    def _start(self, kernels: list[KernelLike], task: str, n_outputs: int, dtype: Any, seed: int | None = None) -> None:
+        """Make an empty engine of the precision of the first rows."""
+        if seed is None:
+            seed = int(check_random_state(self.random_state).randint(2**63 - 1, dtype=np.int64))
+        self._seed = seed
+        self._dtype = np.dtype(dtype)
+        self._started_as = (task, n_outputs)
+        self._settings = self._learning_settings()
+        self.kernels_ = kernels
+        engine = _core.Engine32 if self._dtype == np.float32 else _core.Engine64
+        config = self._config(kernels, task, n_outputs, seed)
+        self._engine = engine(config, self.n_features_in_, KernelCalls(kernels))
+
+    def _learning_settings(self) -> dict[str, Any]:
+        """Return the settings that must not change while learning goes on."""
+        settings: dict[str, Any] = self.get_params(deep=False)
+        for name in ("n_jobs", "random_state", "class_weight"):
+            settings.pop(name, None)
+        return settings
+
+    def _check_settings_kept(self) -> None:
+        for name, value in self._settings.items():
+            now = getattr(self, name)
+            if now is not value and now != value:
+                raise ValueError(
+                    f"The {name!r} parameter of {type(self).__name__} was changed from {value!r} to {now!r} after "
+                    "learning had begun. Call fit, or make a new estimator."
+                )
+
+    def _n_threads(self) -> int:
+        if self.n_jobs is None:
+            return 1
+        from joblib import effective_n_jobs
+
+        return int(effective_n_jobs(self.n_jobs))
+
+    def _dtypes(self, first: bool) -> Any:
+        if not first:
+            return self._dtype
+        return [np.float64, np.float32] if self.dtype is None else np.dtype(self.dtype)
+
+    def _check_rows(self, X: Any, first: bool) -> Any:
+        return validate_data(self, X, accept_sparse="csr", dtype=self._dtypes(first), order="C", reset=first)
+
+    @staticmethod
+    def _engine_rows(X: Any) -> Any:
+        if not sp.issparse(X):
+            return X
+        return X.data, X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int64, copy=False)
+
+    def _deltas(self, weights: Float | None, n: int) -> Float | None:
+        delta = self.selection_delta
+        if delta is None:
+            return None
+        if not callable(delta):
+            return np.full(n, float(delta))
+        # rows of weight zero are not learned and take no round
+        rounds = self.n_seen_ + (np.arange(1, n + 1) if weights is None else np.maximum(1, np.cumsum(weights > 0)))
+        values = [delta(int(t)) for t in rounds]
+        for t, value in zip(rounds, values, strict=True):
+            if not (is_finite_number(value) and 0 < value < 1):
+                raise ValueError(
+                    f"The 'selection_delta' parameter of {type(self).__name__} must return a number in (0, 1). "
+                    f"Got {value!r} for round {t} instead."
+                )
+        return np.array(values, dtype=np.float64)
+
+    def _learn(self, X: Any, targets: Float, weights: Float | None) -> Float:
+        if weights is not None and (weights < 0).any():
+            raise parameter_error(type(self).__name__, "sample_weight", "not negative", float(weights.min()))
+        deltas = self._deltas(weights, len(targets))
+        return self._engine.learn(self._engine_rows(X), targets, weights, deltas, self._n_threads())
+
+    def _score_rows(self, X: Any, per_kernel: bool = False) -> Float:
+        check_is_fitted(self)
+        return self._engine.score(self._engine_rows(self._check_rows(X, first=False)), per_kernel, self._n_threads())
+
+    @contextmanager
+    def _unchanged_on_error(self) -> Iterator[None]:
+        attributes = self.__dict__
+        before = dict(attributes)
+        try:
+            yield
+        except BaseException:
+            attributes.clear()
+            attributes.update(before)
+            raise
+
+    def _forget(self) -> None:
+        for name in [n for n in vars(self) if n.endswith("_") or n == "_engine"]:
+            delattr(self, name)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_engine")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _per_kernel(self, values: Any, dtype: Any) -> NDArray[Any]:
+        array = np.array(values, dtype=dtype).reshape(-1, len(self.kernels_))
+        return array[0] if len(array) == 1 else array
+
+    @property
+    def kernel_weights_(self) -> Float:
+        """Weight of each kernel in the combination; a row per class where there are more than two."""
+        log_weights = np.array(self._engine.log_weights).reshape(-1, len(self.kernels_))
+        relative = np.exp(log_weights - log_weights.max(axis=1, keepdims=True))
+        return self._per_kernel(relative / relative.sum(axis=1, keepdims=True), np.float64)
+
+    @property
+    def n_support_(self) -> NDArray[np.int64]:
+        """Number of support rows of each kernel."""
+        return self._per_kernel(self._engine.n_support, np.int64)
+
+    @property
+    def support_vectors_(self) -> NDArray[Any]:
+        """The distinct rows that are stored."""
+        rows: NDArray[Any] = self._engine.state()["rows"]
+        return rows
+
+    @property
+    def dual_coef_(self) -> Float:
+        """Coefficient of each stored row in each kernel's expansion, zero where the kernel does not use it."""
+        state = self._engine.state()
+        starts, m = state["term_starts"], len(self.kernels_)
+        coefs = np.zeros((len(starts) - 1, len(state["rows"])))
+        for e, (begin, end) in enumerate(pairwise(starts)):
+            coefs[e, state["term_rows"][begin:end]] = state["scales"][e] * state["term_coefs"][begin:end]
+        per_output = coefs.reshape(-1, m, coefs.shape[1]).transpose(0, 2, 1)
+        return per_output[0] if len(per_output) == 1 else per_output
+
+    @property
+    def n_seen_(self) -> int:
+        """Number of rows learned."""
+        return self._engine.n_seen
+
+    @property
+    def nbytes_(self) -> int:
+        """Memory the stored rows and coefficients take, in bytes."""
+        return self._engine.bytes
+
+    def _state(self) -> dict[str, Any]:
+        """Everything that was learned, as plain values and arrays."""
+        check_is_fitted(self)
+        return {
+            "seed": self._seed,
+            "dtype": self._dtype.name,
+            "task": self._started_as[0],
+            "n_outputs": self._started_as[1],
+            "engine": self._engine.state(),
+        }
+
+    def _restore(self, state: dict[str, Any], kernels: list[KernelLike]) -> None:
+        """Go on from `_state()`; n_features_in_ must be set."""
+        self._start(kernels, state["task"], state["n_outputs"], state["dtype"], state["seed"])
+        self._engine.load(state["engine"])
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = dict(super().__getstate__())
+        if "_engine" in state:
+            state["_engine"] = self._state()
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        learned = state.pop("_engine", None)
+        super().__setstate__(state)
+        if learned is not None:
+            self._restore(learned, self.kernels_)

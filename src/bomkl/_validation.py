@@ -1,0 +1,67 @@
+"""Checks of parameters, with messages that name the owner, the rule and the value received."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
+
+
+def parameter_error(owner: str, name: str, rule: str, value: object) -> ValueError:
+    """Make the error every invalid parameter raises.
+
+    Examples
+    --------
+    >>> parameter_error("SPA", "beta", ">= alpha (1.0)", 0.5)
+    ValueError("The 'beta' parameter of SPA must be >= alpha (1.0). Got 0.5 instead.")
+    """
+    return ValueError(f"The {name!r} parameter of {owner} must be {rule}. Got {value!r} instead.")
+
+
+def check_positive(owner: str, name: str, value: Any) -> None:
+    """Refuse anything but a finite number above zero."""
+    if not (is_finite_number(value) and value > 0):
+        raise parameter_error(owner, name, "a finite number > 0", value)
+
+
+def check_not_negative(owner: str, name: str, value: Any) -> None:
+    """Refuse anything but a finite number that is zero or above."""
+    if not (is_finite_number(value) and value >= 0):
+        raise parameter_error(owner, name, "a finite number >= 0", value)
+
+
+def check_finite(owner: str, name: str, value: Any) -> None:
+    """Refuse anything but a finite number."""
+    if not is_finite_number(value):
+        raise parameter_error(owner, name, "a finite number", value)
+
+
+def check_open_unit(owner: str, name: str, value: Any) -> None:
+    """Refuse anything but a number strictly between 0 and 1."""
+    if not (is_finite_number(value) and 0 < value < 1):
+        raise parameter_error(owner, name, "a number in the open interval (0, 1)", value)
+
+
+def check_count(owner: str, name: str, value: Any) -> None:
+    """Refuse anything but a whole number of at least one."""
+    if not (isinstance(value, Integral) and not isinstance(value, bool) and value >= 1):
+        raise parameter_error(owner, name, "an int >= 1", value)
+
+
+def check_choice(owner: str, name: str, value: Any, choices: Iterable[str]) -> None:
+    """Refuse a value outside a fixed set of names."""
+    choices = list(choices)
+    if value not in choices:
+        raise parameter_error(owner, name, f"one of {choices}", value)
+
+
+def check_bool(owner: str, name: str, value: Any) -> None:
+    """Refuse anything but True or False."""
+    if not isinstance(value, bool):
+        raise parameter_error(owner, name, "True or False", value)
+
+
+def is_finite_number(value: Any) -> bool:
+    """Tell whether a value is a real, finite number (booleans are not numbers here)."""
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,0 +1,489 @@
+"""The paper's framework: a pool of kernels, an update rule, a combiner and a budget, behind scikit-learn estimators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
+
+from bomkl._engine_estimator import EngineEstimator, Float
+from bomkl._validation import check_choice, check_not_negative, parameter_error
+from bomkl.combiners import CLASSIFICATION_LOSSES, REGRESSION_LOSSES, Combiner, Hedge
+from bomkl.kernels import KernelLike
+from bomkl.learners import CAN_REGRESS, SPA, Learner
+
+
+class BudgetMKLClassifier(ClassifierMixin, EngineEstimator):  # type: ignore[misc]
+    """Budget online multiple kernel classification: learner times combiner on one shared pool of support rows.
+
+    The defaults are Algorithm 1 of the paper, BOMKC(SPA), as its tables use it. More than two classes are learned
+    one-vs-rest over the same pool.
+
+    Parameters
+    ----------
+    kernels : "paper" or list of kernels, default="paper"
+        "paper" for the paper's 16, or a list of `bomkl.kernels` and callables ``k(X, Z) -> matrix``.
+    learner : learner, default=SPA()
+        Update rule of each kernel's classifier, one of `bomkl.learners`.
+    combiner : combiner, default=Hedge()
+        How kernels are weighted: `Hedge` or `Uniform`.
+    combination : {"score", "vote"}, default="score"
+        Whether the weights combine real-valued scores or signs.
+    selection_delta : None, float or callable, default=0.001
+        Smoothing of the probability that a kernel is selected: a number in (0, 1), or a callable of the round
+        (1, 2, ...). None selects every kernel.
+    selection_scope : {"update", "combination", "both"}, default="update"
+        What the selection rules: which kernels are updated, which are combined while learning, or both.
+    normalize_step : bool, default=False
+        Whether steps divide by k(x, x), as the paper's proposition has it; its tables were made without.
+    budget : int or None, default=None
+        Largest number of support rows of each kernel (and class). When it is full, the new row replaces the one whose
+        loss costs least, unless the learner has a rule of its own.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes; "balanced" needs all labels and so works with `fit` only.
+    dtype : {None, "float32", "float64"}, default=None
+        Precision of rows, kernels and scores; None takes that of the first rows (anything but float32 becomes float64).
+        Gaussian values below exp(-86) vanish in float32, below exp(-707) in float64.
+    n_jobs : int or None, default=None
+        Threads for scoring a block of rows; -1 for all cores. The result does not depend on it.
+    random_state : int, RandomState or None, default=None
+        Source of all random draws.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    kernels_ : list
+        The kernels in use.
+    kernel_weights_ : ndarray of shape (n_kernels,) or (n_classes, n_kernels)
+        Weights of the kernels.
+    n_support_ : ndarray of shape (n_kernels,) or (n_classes, n_kernels)
+        Support rows per kernel.
+    support_vectors_ : ndarray of shape (n_rows, n_features_in_)
+        Stored rows.
+    dual_coef_ : ndarray of shape (n_rows, n_kernels) or (n_classes, n_rows, n_kernels)
+        Their coefficients.
+    n_seen_ : int
+        Rows learned.
+    mistakes_ : int
+        Rows that were predicted wrongly just before they were learned; a score of zero is a mistake.
+    kernel_mistakes_ : ndarray of shape (n_kernels,) or (n_classes, n_kernels)
+        The same for each kernel alone.
+    n_features_in_ : int
+        Number of columns.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from bomkl import BudgetMKLClassifier
+    >>> X, y = make_moons(2000, noise=0.2, random_state=0)
+    >>> model = BudgetMKLClassifier(random_state=0)
+    >>> margins = model.score_and_learn(X, y)
+    >>> round(model.mistakes_ / model.n_seen_, 2)
+    0.09
+    """
+
+    _losses = CLASSIFICATION_LOSSES
+
+    def __init__(
+        self,
+        kernels: Any = "paper",
+        learner: Learner = SPA(),  # noqa: B008 - frozen
+        combiner: Combiner = Hedge(),  # noqa: B008 - frozen
+        combination: str = "score",
+        selection_delta: float | Callable[[int], float] | None = 0.001,
+        selection_scope: str = "update",
+        normalize_step: bool = False,
+        budget: int | None = None,
+        class_weight: Any = None,
+        dtype: str | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.kernels = kernels
+        self.learner = learner
+        self.combiner = combiner
+        self.combination = combination
+        self.selection_delta = selection_delta
+        self.selection_scope = selection_scope
+        self.normalize_step = normalize_step
+        self.budget = budget
+        self.class_weight = class_weight
+        self.dtype = dtype
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Forget everything, then learn the rows once, in order.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        with self._unchanged_on_error():
+            self._forget()
+            self._score_and_learn(X, y, None, sample_weight, whole_set=True)
+        return self
+
+    def partial_fit(
+        self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Learn more rows.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Labels.
+        classes : array-like of shape (n_classes,), default=None
+            All labels that will ever come; needed in the first call unless y holds them all.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        self : object
+            The estimator.
+        """
+        self.score_and_learn(X, y, classes, sample_weight)
+        return self
+
+    def score_and_learn(
+        self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Float:
+        """Learn rows one after another and return the margin of each just before it was learned.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Labels.
+        classes : array-like of shape (n_classes,), default=None
+            As in `partial_fit`.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        margins : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Positive for ``classes_[1]``; with more than two classes a column for each.
+        """
+        with self._unchanged_on_error():
+            return self._score_and_learn(X, y, classes, sample_weight)
+
+    def decision_function(self, X: Any) -> Float:
+        """Margins of rows.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        margins : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Positive for ``classes_[1]``; with more than two classes a column for each.
+        """
+        scores = self._score_rows(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Labels of rows.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            The likeliest class of each row.
+        """
+        margins = self.decision_function(X)
+        index = (margins > 0).astype(np.intp) if margins.ndim == 1 else margins.argmax(axis=1)
+        labels: NDArray[Any] = self.classes_[index]
+        return labels
+
+    @property
+    def mistakes_(self) -> int:
+        """Rows predicted wrongly just before they were learned."""
+        return self._engine.mistakes
+
+    @property
+    def kernel_mistakes_(self) -> NDArray[np.int64]:
+        """Rows each kernel alone predicted wrongly just before they were learned."""
+        return self._per_kernel(self._engine.kernel_mistakes, np.int64)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_choice(type(self).__name__, "combination", self.combination, ("score", "vote"))
+
+    def _score_and_learn(self, X: Any, y: Any, classes: Any, sample_weight: Any, whole_set: bool = False) -> Float:
+        first = not hasattr(self, "_engine")
+        if first:
+            self._check_parameters()
+        else:
+            self._check_settings_kept()
+        X = self._check_rows(X, first)
+        y = column_or_1d(y, warn=True)
+        if len(y) != X.shape[0]:
+            raise ValueError(f"X has {X.shape[0]} rows, but y has {len(y)} labels. They must be as many.")
+        check_classification_targets(y)
+        if first:
+            self._set_classes(y, classes)
+        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(f"classes={np.asarray(classes)} is not the same as in the first call: {self.classes_}.")
+        indices = self._class_indices(y)
+        weights = self._weights(X, y, indices, sample_weight, whole_set)
+        if first:
+            n_classes = len(self.classes_)
+            task = "binary" if n_classes == 2 else "multiclass"
+            self._start(self._choose_kernels(X, y, sample_weight), task, 1 if n_classes == 2 else n_classes, X.dtype)
+        scores = self._learn(X, indices.astype(np.float64), weights)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def _choose_kernels(self, X: Any, y: Any, sample_weight: Any) -> list[KernelLike]:
+        """Kernels to begin with; all that are configured."""
+        return self._kernel_list()
+
+    def _set_classes(self, y: NDArray[Any], classes: Any) -> None:
+        known = np.unique(y if classes is None else classes)
+        if len(known) < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs at least two classes, but there is only one class: {known.tolist()}. "
+                "Pass all labels that may come as classes= in the first call of partial_fit or score_and_learn."
+            )
+        self.classes_ = known
+
+    def _class_indices(self, y: NDArray[Any]) -> NDArray[np.intp]:
+        indices = np.searchsorted(self.classes_, y)
+        wrong = self.classes_[np.minimum(indices, len(self.classes_) - 1)] != y
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise ValueError(
+                f"y holds a label that was never declared: {y[row]!r} in row {row}. "
+                f"Known classes: {self.classes_.tolist()}."
+            )
+        return indices
+
+    def _weights(self, X: Any, y: Any, indices: NDArray[np.intp], sample_weight: Any, whole_set: bool) -> Float | None:
+        if self.class_weight == "balanced" and not whole_set:
+            raise ValueError(
+                "class_weight='balanced' needs all labels beforehand and works with fit only. "
+                "Pass a dict of weights instead."
+            )
+        if sample_weight is None and self.class_weight is None:
+            return None
+        weights: Float = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        if self.class_weight is not None:
+            weights = weights * compute_class_weight(self.class_weight, classes=self.classes_, y=y)[indices]
+        return weights
+
+
+class BudgetMKLRegressor(RegressorMixin, EngineEstimator):  # type: ignore[misc]
+    """Budget online multiple kernel regression.
+
+    PA, SPA and BPAS use the epsilon-insensitive loss, BOGD the squared loss.
+
+    Parameters
+    ----------
+    kernels : "paper" or list of kernels, default="paper"
+        "paper" for the paper's 16, or a list of `bomkl.kernels` and callables ``k(X, Z) -> matrix``.
+    learner : learner, default=SPA()
+        Update rule of each kernel's function: PA, SPA, BOGD or BPAS.
+    combiner : combiner, default=Hedge(loss="epsilon_insensitive")
+        How kernels are weighted: `Hedge` or `Uniform`.
+    selection_delta : None, float or callable, default=0.001
+        Smoothing of the probability that a kernel is selected: a number in (0, 1), or a callable of the round
+        (1, 2, ...). None selects every kernel.
+    selection_scope : {"update", "combination", "both"}, default="update"
+        What the selection rules: which kernels are updated, which are combined while learning, or both.
+    normalize_step : bool, default=True
+        Whether steps divide by k(x, x); without it, kernels with k(x, x) above 2 can diverge.
+    epsilon : float, default=0.1
+        Errors up to this cost nothing, >= 0.
+    budget : int or None, default=None
+        Largest number of support rows of each kernel.
+    dtype : {None, "float32", "float64"}, default=None
+        Precision of rows, kernels and scores; None takes that of the first rows (anything but float32 becomes float64).
+        Gaussian values below exp(-86) vanish in float32, below exp(-707) in float64.
+    n_jobs : int or None, default=None
+        Threads for scoring a block of rows; -1 for all cores. The result does not depend on it.
+    random_state : int, RandomState or None, default=None
+        Source of all random draws.
+
+    Attributes
+    ----------
+    kernels_ : list
+        The kernels in use.
+    kernel_weights_ : ndarray of shape (n_kernels,)
+        Weights of the kernels.
+    n_support_ : ndarray of shape (n_kernels,)
+        Support rows per kernel.
+    support_vectors_ : ndarray of shape (n_rows, n_features_in_)
+        Stored rows.
+    dual_coef_ : ndarray of shape (n_rows, n_kernels)
+        Their coefficients.
+    n_seen_ : int
+        Rows learned.
+    n_features_in_ : int
+        Number of columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bomkl import BudgetMKLRegressor
+    >>> X = np.random.default_rng(0).uniform(-3, 3, size=(2000, 1))
+    >>> model = BudgetMKLRegressor(random_state=0).fit(X, np.sin(X[:, 0]))
+    >>> model.score(X, np.sin(X[:, 0])) > 0.95
+    True
+    """
+
+    _losses = REGRESSION_LOSSES
+
+    def __init__(
+        self,
+        kernels: Any = "paper",
+        learner: Learner = SPA(),  # noqa: B008 - frozen
+        combiner: Combiner = Hedge(loss="epsilon_insensitive"),  # noqa: B008 - frozen
+        selection_delta: float | Callable[[int], float] | None = 0.001,
+        selection_scope: str = "update",
+        normalize_step: bool = True,
+        epsilon: float = 0.1,
+        budget: int | None = None,
+        dtype: str | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.kernels = kernels
+        self.learner = learner
+        self.combiner = combiner
+        self.selection_delta = selection_delta
+        self.selection_scope = selection_scope
+        self.normalize_step = normalize_step
+        self.epsilon = epsilon
+        self.budget = budget
+        self.dtype = dtype
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Forget everything, then learn the rows once, in order.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        with self._unchanged_on_error():
+            self._forget()
+            self._score_and_learn(X, y, sample_weight)
+        return self
+
+    def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn more rows.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        self : object
+            The estimator.
+        """
+        self.score_and_learn(X, y, sample_weight)
+        return self
+
+    def score_and_learn(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Float:
+        """Learn rows one after another and return the prediction of each just before it was learned.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        predictions : ndarray of shape (n_samples,)
+            Predictions.
+        """
+        with self._unchanged_on_error():
+            return self._score_and_learn(X, y, sample_weight)
+
+    def predict(self, X: Any) -> Float:
+        """Predict the targets of rows.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        predictions : ndarray of shape (n_samples,)
+            Predictions.
+        """
+        return self._score_rows(X)[:, 0]
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        owner = type(self).__name__
+        check_not_negative(owner, "epsilon", self.epsilon)
+        if not isinstance(self.learner, CAN_REGRESS):
+            names = ", ".join(kind.__name__ for kind in CAN_REGRESS)
+            raise parameter_error(
+                owner, "learner", f"one of {names} (the others have no loss for numbers)", self.learner
+            )
+
+    def _score_and_learn(self, X: Any, y: Any, sample_weight: Any) -> Float:
+        first = not hasattr(self, "_engine")
+        if first:
+            self._check_parameters()
+        else:
+            self._check_settings_kept()
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=self._dtypes(first), order="C", reset=first, y_numeric=True
+        )
+        targets = np.asarray(y, dtype=np.float64)
+        weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+        if first:
+            self._start(self._kernel_list(), "regression", 1, X.dtype)
+        return self._learn(X, targets, weights)[:, 0]

@@ -1,0 +1,188 @@
+"""Update rules of one kernel's classifier: what a user configures; the rules themselves are in the compiled core."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bomkl._validation import check_bool, check_not_negative, check_positive, is_finite_number, parameter_error
+
+
+@dataclass(frozen=True)
+class Perceptron:
+    """Add every row that is misclassified, with coefficient y (Rosenblatt, 1958).
+
+    Examples
+    --------
+    >>> from bomkl.learners import Perceptron
+    >>> Perceptron()
+    Perceptron()
+    """
+
+
+@dataclass(frozen=True)
+class PA:
+    """Passive-aggressive learning, PA-I (Crammer et al., 2006).
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Largest step, > 0.
+
+    Examples
+    --------
+    >>> from bomkl.learners import PA
+    >>> PA(C=0.5)
+    PA(C=0.5)
+    """
+
+    C: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_positive("PA", "C", self.C)
+
+
+@dataclass(frozen=True)
+class SPA:
+    """Sparse passive-aggressive learning: the paper's own rule.
+
+    A row of loss l becomes support with probability min(alpha, l) / beta.
+
+    Parameters
+    ----------
+    eta : float, default=0.1
+        Aggressiveness, > 0.
+    alpha : float, default=1.0
+        Loss above which a row is no likelier to be kept, > 0.
+    beta : float, default=3.0
+        Sparsity: at most alpha / beta of all rows are kept in expectation; >= alpha.
+
+    Examples
+    --------
+    >>> from bomkl.learners import SPA
+    >>> SPA(beta=0.5)
+    Traceback (most recent call last):
+    ...
+    ValueError: The 'beta' parameter of SPA must be a finite number >= alpha (1.0). Got 0.5 instead.
+    """
+
+    eta: float = 0.1
+    alpha: float = 1.0
+    beta: float = 3.0
+
+    def __post_init__(self) -> None:
+        check_positive("SPA", "eta", self.eta)
+        check_positive("SPA", "alpha", self.alpha)
+        if not (is_finite_number(self.beta) and self.beta >= self.alpha):
+            raise parameter_error("SPA", "beta", f"a finite number >= alpha ({self.alpha})", self.beta)
+
+
+@dataclass(frozen=True)
+class RBP:
+    """Random budget perceptron: over budget, drop a random old row (Cavallanti et al., 2007).
+
+    Examples
+    --------
+    >>> from bomkl.learners import RBP
+    >>> RBP()
+    RBP()
+    """
+
+
+@dataclass(frozen=True)
+class Forgetron:
+    """Self-tuned Forgetron: over budget, shrink all coefficients and drop the oldest row (Dekel et al., 2005).
+
+    Examples
+    --------
+    >>> from bomkl.learners import Forgetron
+    >>> Forgetron()
+    Forgetron()
+    """
+
+
+@dataclass(frozen=True)
+class BOGD:
+    """Bounded online gradient descent that drops the oldest row (Zhao et al., 2012).
+
+    Parameters
+    ----------
+    eta : float, default=0.1
+        Step size, > 0.
+    regularization : float, default=0.1
+        Factor of the squared norm in the objective, >= 0; eta * regularization < 1.
+
+    Examples
+    --------
+    >>> from bomkl.learners import BOGD
+    >>> BOGD(eta=0.2)
+    BOGD(eta=0.2, regularization=0.1)
+    """
+
+    eta: float = 0.1
+    regularization: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_positive("BOGD", "eta", self.eta)
+        check_not_negative("BOGD", "regularization", self.regularization)
+        if self.eta * self.regularization >= 1:
+            raise parameter_error("BOGD", "regularization", f"< 1 / eta ({1 / self.eta:g})", self.regularization)
+
+
+@dataclass(frozen=True)
+class BPAS:
+    """Budget passive-aggressive learning, simple variant (Wang and Vucetic, 2010).
+
+    Over budget, the new row takes over the projection of the row that costs least to drop.
+
+    Parameters
+    ----------
+    C : float, default=0.1
+        Largest step, > 0.
+
+    Examples
+    --------
+    >>> from bomkl.learners import BPAS
+    >>> BPAS()
+    BPAS(C=0.1)
+    """
+
+    C: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_positive("BPAS", "C", self.C)
+
+
+@dataclass(frozen=True)
+class Projectron:
+    """Project a misclassified row on the support unless that loses too much (Orabona et al., 2009).
+
+    Parameters
+    ----------
+    threshold : float, default=0.1
+        A row whose distance to the span of the support is above this becomes support, > 0. At the budget every row is
+        projected.
+    margin_updates : bool, default=False
+        Also update on rows that are right but inside the margin: Projectron++.
+
+    Examples
+    --------
+    >>> from bomkl.learners import Projectron
+    >>> Projectron(margin_updates=True)
+    Projectron(threshold=0.1, margin_updates=True)
+    """
+
+    threshold: float = 0.1
+    margin_updates: bool = False
+
+    def __post_init__(self) -> None:
+        check_positive("Projectron", "threshold", self.threshold)
+        check_bool("Projectron", "margin_updates", self.margin_updates)
+
+
+Learner = Perceptron | PA | SPA | RBP | Forgetron | BOGD | BPAS | Projectron
+
+NEEDS_BUDGET = (RBP, Forgetron, BOGD, BPAS)
+"""Learners that are defined by what they do when the budget is full."""
+
+CAN_REGRESS = (PA, SPA, BOGD, BPAS)
+"""Learners whose loss has a counterpart for real-valued targets."""
