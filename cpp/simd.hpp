@@ -42,6 +42,15 @@ struct Simd<float> {
         return a * b + c;
 #endif
     }
+    static Vec set(float a) {
+#if BOMKL_VECTOR_BYTES == 64
+        return _mm512_set1_ps(a);
+#elif BOMKL_VECTOR_BYTES == 32
+        return _mm256_set1_ps(a);
+#else
+        return Vec{a, a, a, a};
+#endif
+    }
     static Vec sqrt(Vec a) {
 #if BOMKL_VECTOR_BYTES == 64
         return _mm512_sqrt_ps(a);
@@ -98,6 +107,15 @@ struct Simd<double> {
         return a * b + c;
 #endif
     }
+    static Vec set(double a) {
+#if BOMKL_VECTOR_BYTES == 64
+        return _mm512_set1_pd(a);
+#elif BOMKL_VECTOR_BYTES == 32
+        return _mm256_set1_pd(a);
+#else
+        return Vec{a, a};
+#endif
+    }
     static Vec sqrt(Vec a) {
 #if BOMKL_VECTOR_BYTES == 64
         return _mm512_sqrt_pd(a);
@@ -137,7 +155,7 @@ inline void store(T* p, Vec<T> v) {
 
 template <class T>
 inline Vec<T> broadcast(T value) {
-    return Vec<T>{} + value;
+    return Simd<T>::set(value);
 }
 
 template <class T>

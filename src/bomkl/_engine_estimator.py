@@ -25,7 +25,7 @@ from bomkl._validation import (
 )
 from bomkl.combiners import Combiner, Hedge
 from bomkl.kernels import KernelLike, paper_kernels
-from bomkl.learners import NEEDS_BUDGET, Learner
+from bomkl.learners import NEEDS_BUDGET, SPA, Learner
 
 Float = NDArray[np.float64]
 
@@ -34,19 +34,29 @@ class EngineEstimator(BaseEstimator):  # type: ignore[misc]
     """An estimator around one compiled engine; subclasses supply the task."""
 
     _losses: tuple[str, ...]
+    _default_combiner: Combiner
+
+    def _learner(self) -> Learner:
+        learner: Learner | None = self.learner
+        return SPA() if learner is None else learner
+
+    def _combiner(self) -> Combiner:
+        combiner: Combiner | None = self.combiner
+        return self._default_combiner if combiner is None else combiner
 
     def _check_parameters(self) -> None:
         owner = type(self).__name__
-        if not isinstance(self.learner, Learner):
+        if not isinstance(self._learner(), Learner):
             raise parameter_error(owner, "learner", "one of the classes of bomkl.learners", self.learner)
-        if not isinstance(self.combiner, Combiner):
+        if not isinstance(self._combiner(), Combiner):
             raise parameter_error(owner, "combiner", "Uniform() or Hedge(...)", self.combiner)
-        if isinstance(self.combiner, Hedge):
-            check_choice(owner, "combiner.loss", self.combiner.loss, self._losses)
+        combiner = self._combiner()
+        if isinstance(combiner, Hedge):
+            check_choice(owner, "combiner.loss", combiner.loss, self._losses)
         if self.budget is not None:
             check_count(owner, "budget", self.budget)
-        elif isinstance(self.learner, NEEDS_BUDGET):
-            raise parameter_error(owner, "budget", f"an int >= 1 for {type(self.learner).__name__}", None)
+        elif isinstance(self._learner(), NEEDS_BUDGET):
+            raise parameter_error(owner, "budget", f"an int >= 1 for {type(self._learner()).__name__}", None)
         delta = self.selection_delta
         if not (delta is None or callable(delta) or (is_finite_number(delta) and 0 < delta < 1)):
             raise parameter_error(
@@ -76,8 +86,8 @@ class EngineEstimator(BaseEstimator):  # type: ignore[misc]
     def _config(self, kernels: list[KernelLike], task: str, n_outputs: int, seed: int) -> dict[str, Any]:
         return {
             "kernels": [kernel_record(k) for k in kernels],
-            "learner": learner_record(self.learner),
-            "combiner": combiner_record(self.combiner),
+            "learner": learner_record(self._learner()),
+            "combiner": combiner_record(self._combiner()),
             "task": TASKS.index(task),
             "n_outputs": n_outputs,
             "vote": getattr(self, "combination", "score") == "vote",
