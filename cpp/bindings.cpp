@@ -129,32 +129,21 @@ public:
     }
 
     nb::dict state() {
+        const State<T>& state = engine_.state();
+        StateArrays<T> arrays = to_arrays(state);
         nb::dict d;
-        std::vector<std::int64_t> starts{0}, gram_starts{0};
-        std::vector<std::int32_t> rows;
-        std::vector<double> coefs, grams;
-        for (const auto& terms : engine_.terms()) {
-            rows.insert(rows.end(), terms.rows.begin(), terms.rows.end());
-            coefs.insert(coefs.end(), terms.coefs.begin(), terms.coefs.end());
-            starts.push_back(std::int64_t(rows.size()));
-        }
-        for (int e = 0; e < engine_.n_expansions(); ++e) {
-            const auto& gram = engine_.inverse_gram(e);
-            grams.insert(grams.end(), gram.begin(), gram.end());
-            gram_starts.push_back(std::int64_t(grams.size()));
-        }
-        d["rows"] = to_numpy(engine_.rows(), {std::size_t(engine_.n_rows()), std::size_t(engine_.features())});
-        d["term_starts"] = flat(std::move(starts));
-        d["term_rows"] = flat(std::move(rows));
-        d["term_coefs"] = flat(std::move(coefs));
-        d["scales"] = flat(engine_.scales());
-        d["forgetron"] = flat(engine_.forgetron_progress());
-        d["gram_starts"] = flat(std::move(gram_starts));
-        d["inverse_gram"] = flat(std::move(grams));
-        d["log_weights"] = flat(engine_.log_weights());
-        d["kernel_mistakes"] = flat(engine_.kernel_mistakes());
-        d["mistakes"] = engine_.mistakes();
-        d["n_seen"] = engine_.n_seen();
+        d["rows"] = to_numpy(std::move(arrays.rows), {std::size_t(state.pool.n_rows()), std::size_t(engine_.features())});
+        d["term_starts"] = flat(std::move(arrays.term_starts));
+        d["term_rows"] = flat(std::move(arrays.term_rows));
+        d["term_coefs"] = flat(std::move(arrays.term_coefs));
+        d["scales"] = flat(std::move(arrays.scales));
+        d["forgetron"] = flat(std::move(arrays.forgetron));
+        d["gram_starts"] = flat(std::move(arrays.gram_starts));
+        d["inverse_gram"] = flat(std::move(arrays.inverse_gram));
+        d["log_weights"] = flat(state.log_weights);
+        d["kernel_mistakes"] = flat(state.kernel_mistakes);
+        d["mistakes"] = state.mistakes;
+        d["n_seen"] = state.n_seen;
         return d;
     }
 
@@ -162,31 +151,29 @@ public:
         const auto e = std::size_t(engine_.n_expansions());
         const auto rows = nb::cast<Matrix<T>>(d["rows"]);
         require(int(rows.shape(1)) == engine_.features(), "rows has the wrong number of columns");
-        const auto starts = to_vector<std::int64_t>(d["term_starts"]), gram_starts = to_vector<std::int64_t>(d["gram_starts"]);
-        const auto term_rows = to_vector<std::int32_t>(d["term_rows"]);
-        const auto term_coefs = to_vector<double>(d["term_coefs"]), grams = to_vector<double>(d["inverse_gram"]);
-        const auto scales = to_vector<double>(d["scales"]), forgetron = to_vector<double>(d["forgetron"]),
-                   log_weights = to_vector<double>(d["log_weights"]);
+        StateArrays<T> a;
+        a.rows.assign(rows.data(), rows.data() + rows.size());
+        a.term_starts = to_vector<std::int64_t>(d["term_starts"]);
+        a.term_rows = to_vector<std::int32_t>(d["term_rows"]);
+        a.term_coefs = to_vector<double>(d["term_coefs"]);
+        a.scales = to_vector<double>(d["scales"]);
+        a.forgetron = to_vector<double>(d["forgetron"]);
+        a.gram_starts = to_vector<std::int64_t>(d["gram_starts"]);
+        a.inverse_gram = to_vector<double>(d["inverse_gram"]);
+        const auto log_weights = to_vector<double>(d["log_weights"]);
         const auto kernel_mistakes = to_vector<std::int64_t>(d["kernel_mistakes"]);
-        require(term_coefs.size() == term_rows.size() && scales.size() == e && forgetron.size() == 2 * e &&
+        require(a.term_coefs.size() == a.term_rows.size() && a.scales.size() == e && a.forgetron.size() == 2 * e &&
                     log_weights.size() == e && kernel_mistakes.size() == e,
                 "an array has the wrong length");
-        require_starts(starts, e, term_rows.size());
-        require_starts(gram_starts, e, grams.size());
-        std::vector<typename Engine<T>::Terms> terms(e);
-        std::vector<std::vector<double>> inverse(e);
+        require_starts(a.term_starts, e, a.term_rows.size());
+        require_starts(a.gram_starts, e, a.inverse_gram.size());
+        const bool projects = engine_.config().learner.kind == LearnerKind::projectron;
         for (std::size_t i = 0; i < e; ++i) {
-            terms[i].rows.assign(term_rows.begin() + starts[i], term_rows.begin() + starts[i + 1]);
-            terms[i].coefs.assign(term_coefs.begin() + starts[i], term_coefs.begin() + starts[i + 1]);
-            inverse[i].assign(grams.begin() + gram_starts[i], grams.begin() + gram_starts[i + 1]);
-            require(inverse[i].empty() || inverse[i].size() == terms[i].rows.size() * terms[i].rows.size(),
-                    "inverse_gram has the wrong size");
-            require(engine_.config().learner.kind != LearnerKind::projectron || inverse[i].size() == terms[i].rows.size() * terms[i].rows.size(),
-                    "inverse_gram is missing");
+            const auto n = a.term_starts[i + 1] - a.term_starts[i], size = a.gram_starts[i + 1] - a.gram_starts[i];
+            require(size == (projects ? n * n : 0), "inverse_gram has the wrong size");
         }
-        std::vector<T> values(rows.data(), rows.data() + rows.size());
-        engine_.load(values, terms, log_weights, scales, forgetron, inverse, kernel_mistakes,
-                     nb::cast<std::int64_t>(d["mistakes"]), nb::cast<std::int64_t>(d["n_seen"]));
+        engine_.load(a, log_weights, kernel_mistakes, nb::cast<std::int64_t>(d["mistakes"]),
+                     nb::cast<std::int64_t>(d["n_seen"]));
     }
 
     Engine<T>& engine() { return engine_; }
@@ -272,12 +259,12 @@ void bind_engine(nb::module_& m, const char* name) {
         .def("state", &E::state)
         .def("load", &E::load, "state"_a)
         .def_prop_ro("n_support", [](E& e) { return e.engine().n_support(); })
-        .def_prop_ro("n_rows", [](E& e) { return e.engine().n_rows(); })
-        .def_prop_ro("n_seen", [](E& e) { return e.engine().n_seen(); })
-        .def_prop_ro("mistakes", [](E& e) { return e.engine().mistakes(); })
-        .def_prop_ro("kernel_mistakes", [](E& e) { return e.engine().kernel_mistakes(); })
-        .def_prop_ro("log_weights", [](E& e) { return e.engine().log_weights(); })
-        .def_prop_ro("bytes", [](E& e) { return e.engine().bytes(); });
+        .def_prop_ro("n_rows", [](E& e) { return e.engine().state().pool.n_rows(); })
+        .def_prop_ro("n_seen", [](E& e) { return e.engine().state().n_seen; })
+        .def_prop_ro("mistakes", [](E& e) { return e.engine().state().mistakes; })
+        .def_prop_ro("kernel_mistakes", [](E& e) { return e.engine().state().kernel_mistakes; })
+        .def_prop_ro("log_weights", [](E& e) { return e.engine().state().log_weights; })
+        .def_prop_ro("bytes", [](E& e) { return e.engine().state().bytes(); });
 }
 
 }  // namespace

@@ -6,16 +6,11 @@
 // maps and sums them over the expansion's own list, so that dropping, scaling and projecting need no bookkeeping.
 #pragma once
 
-#include <cstdint>
-#include <functional>
 #include <limits>
-#include <memory>
-#include <stdexcept>
-#include <string>
 #include <thread>
 
-#include "combiner.hpp"
-#include "expansion.hpp"
+#include "block.hpp"
+#include "config.hpp"
 #include "learners/bogd.hpp"
 #include "learners/bpas.hpp"
 #include "learners/forgetron.hpp"
@@ -25,52 +20,16 @@
 #include "learners/rbp.hpp"
 #include "learners/spa.hpp"
 #include "philox.hpp"
-#include "pool.hpp"
+#include "state.hpp"
 
 namespace bomkl {
-
-enum class Task { binary, multiclass, regression };
-
-struct Config {
-    std::vector<KernelSpec> kernels;
-    std::vector<std::string> kernel_names;
-    LearnerSpec learner;
-    CombinerSpec combiner;
-    Task task = Task::binary;
-    int n_outputs = 1;
-    bool vote = false;
-    bool select = false;  // kernels are selected at random for ...
-    bool select_updates = false;
-    bool select_combination = false;
-    bool normalize_step = false;
-    int budget = 0;  // 0: none
-    double epsilon = 0;
-    std::uint64_t seed = 0;
-};
-
-struct NotFinite : std::runtime_error {
-    using std::runtime_error::runtime_error;
-};
-
-template <class T>
-struct Batch {  // dense rows, or CSR where values is set
-    std::int64_t n = 0;
-    const T* dense = nullptr;
-    const T* values = nullptr;
-    const std::int32_t* indices = nullptr;
-    const std::int64_t* starts = nullptr;
-};
-
-// Kernel values of a Python callable: (kernel, X, rows of X, Z, rows of Z, out)
-template <class T>
-using KernelCallback = std::function<void(int, const T*, int, const T*, int, T*)>;
 
 template <class T>
 class Engine {
 public:
     Engine(Config config, int features, const Primitives<T>& primitives, KernelCallback<T> callback)
         : config_(std::move(config)), m_(int(config_.kernels.size())), n_expansions_(config_.n_outputs * m_),
-          primitives_(&primitives), callback_(std::move(callback)), state_(features, n_expansions_, m_) {
+          primitives_(&primitives), callback_(std::move(callback)), state_(features, n_expansions_, m_), block_(features) {
         const LearnerKind kind = config_.learner.kind;
         const bool only_adds = kind == LearnerKind::perceptron || kind == LearnerKind::pa || kind == LearnerKind::spa;
         for (const KernelSpec& k : config_.kernels) {
@@ -106,10 +65,9 @@ public:
     // target: class index (binary: 0 or 1) or number; weight and delta may be null.
     void learn(const Batch<T>& batch, const double* target, const double* weight, const double* delta, double* out,
                int n_threads) {
-        Snapshot before = snapshot(batch.n);
+        Snapshot<T> before(state_, batch.n, fused_);
         try {
             for_each_block(batch, n_threads, [&](int n, std::int64_t start) {
-                block_tiles_ready_ = false;
                 for (int t = 0; t < n; ++t) {
                     row_scores(t, start + t);
                     const double w = weight ? weight[start + t] : 1;
@@ -117,125 +75,62 @@ public:
                 }
             });
         } catch (...) {
-            restore(std::move(before));
+            before.restore(state_);
             throw;
         }
     }
 
-    // ---- state, as plain arrays -----------------------------------------------------------------------------------------
-    struct Terms {  // one expansion, rows numbered as in rows()
-        std::vector<std::int32_t> rows;
-        std::vector<double> coefs;
-    };
-    std::vector<T> rows() const {
-        std::vector<T> out;
+    // Go on from arrays that another engine of this configuration wrote; refused where they do not fit together.
+    void load(const StateArrays<T>& arrays, const std::vector<double>& log_weights,
+              const std::vector<std::int64_t>& kernel_mistakes, std::int64_t mistakes, std::int64_t n_seen) {
+        State<T> fresh(features(), n_expansions_, m_);
+        const int n = int(arrays.rows.size() / std::max(1, features()));
+        for (int s = 0; s < n; ++s) fresh.pool.add(arrays.rows.data() + std::size_t(s) * features());
         std::vector<T> row(features());
-        for (int s = 0; s < state_.pool.n_slots(); ++s)
-            if (state_.pool.used(s)) {
-                state_.pool.read(s, row.data());
-                out.insert(out.end(), row.begin(), row.end());
-            }
-        return out;
-    }
-    // Coefficients as stored; multiply by scale() for the true ones.
-    std::vector<Terms> terms() const {
-        std::vector<Terms> out(n_expansions_);
-        std::vector<int> number(state_.pool.n_slots());
-        for (int s = 0, next = 0; s < state_.pool.n_slots(); ++s)
-            if (state_.pool.used(s)) number[s] = next++;
-        if (!fused_)
-            for (int e = 0; e < n_expansions_; ++e)
-                for (int j = 0; j < state_.expansions[e].size(); ++j) {
-                    out[e].rows.push_back(number[state_.expansions[e].slots[j]]);
-                    out[e].coefs.push_back(state_.expansions[e].coefs[j]);
+        for (int e = 0; e < n_expansions_; ++e) {
+            Expansion<T>& expansion = fresh.expansions[e];
+            for (std::int64_t j = arrays.term_starts[e]; j < arrays.term_starts[e + 1]; ++j) {
+                const int slot = arrays.term_rows[j];
+                const T coef = T(arrays.term_coefs[j]);
+                if (slot < 0 || slot >= n) throw std::invalid_argument("a support row number is out of range");
+                fresh.pool.retain(slot);
+                if (fused_) {
+                    tile_term(fresh, slot / kTile, e).coef[slot % kTile] = coef;
+                    ++fresh.n_support[e];
+                    continue;
                 }
-        else
-            for (std::size_t q = 0; q < state_.tile_terms.size(); ++q)
-                for (const StoredTerm& term : state_.tile_terms[q])
-                    for (int c = 0; c < kTile; ++c)
-                        if (term.coef[c] != 0) {
-                            out[term.expansion].rows.push_back(number[q * kTile + c]);
-                            out[term.expansion].coefs.push_back(term.coef[c]);
-                        }
-        return out;
-    }
-    void load(const std::vector<T>& rows, const std::vector<Terms>& terms, const std::vector<double>& log_weights,
-              const std::vector<double>& scales, const std::vector<double>& forgetron,
-              const std::vector<std::vector<double>>& inverse_grams, const std::vector<std::int64_t>& kernel_mistakes,
-              std::int64_t mistakes, std::int64_t n_seen) {
-        State fresh(features(), n_expansions_, m_);
-        const int n = int(rows.size() / std::max(1, features()));
-        for (int s = 0; s < n; ++s) fresh.pool.add(rows.data() + std::size_t(s) * features());
-        std::swap(state_, fresh);
-        try {
-            std::vector<T> row(features());
-            for (int e = 0; e < n_expansions_; ++e) {
-                Expansion<T>& expansion = state_.expansions[e];
-                for (std::size_t j = 0; j < terms[e].rows.size(); ++j) {
-                    const int slot = terms[e].rows[j];
-                    if (slot < 0 || slot >= n) throw std::invalid_argument("a support row number is out of range");
-                    state_.pool.retain(slot);
-                    if (fused_) {
-                        stored_term(slot / kTile, e).coef[slot % kTile] = T(terms[e].coefs[j]);
-                        ++state_.n_support[e];
-                        continue;
-                    }
-                    expansion.slots.push_back(slot);
-                    expansion.coefs.push_back(T(terms[e].coefs[j]));
-                    expansion.diagonal.push_back(self_value_of_slot(e % m_, slot, row));
-                }
-                expansion.scale = scales[e];
-                expansion.forgetron = {forgetron[2 * e], forgetron[2 * e + 1]};
-                expansion.inverse_gram = inverse_grams[e];
+                expansion.slots.push_back(slot);
+                expansion.coefs.push_back(coef);
+                fresh.pool.read(slot, row.data());
+                expansion.diagonal.push_back(self_value_of(e % m_, row.data()));
             }
-            for (int s = 0; s < n; ++s)
-                if (!state_.pool.used(s)) throw std::invalid_argument("a support row is used by no kernel");
-        } catch (...) {
-            std::swap(state_, fresh);
-            throw;
+            expansion.scale = arrays.scales[e];
+            expansion.forgetron = {arrays.forgetron[2 * e], arrays.forgetron[2 * e + 1]};
+            expansion.inverse_gram.assign(arrays.inverse_gram.begin() + arrays.gram_starts[e],
+                                          arrays.inverse_gram.begin() + arrays.gram_starts[e + 1]);
         }
-        state_.log_weights = log_weights;
-        state_.kernel_mistakes = kernel_mistakes;
-        state_.mistakes = mistakes;
-        state_.n_seen = n_seen;
+        for (int s = 0; s < n; ++s)
+            if (!fresh.pool.used(s)) throw std::invalid_argument("a support row is used by no kernel");
+        fresh.log_weights = log_weights;
+        fresh.kernel_mistakes = kernel_mistakes;
+        fresh.mistakes = mistakes;
+        fresh.n_seen = n_seen;
+        state_ = std::move(fresh);
     }
     int features() const { return state_.pool.features(); }
-    int n_rows() const { return state_.pool.n_rows(); }
     int n_expansions() const { return n_expansions_; }
     const Config& config() const { return config_; }
-    const std::vector<double>& log_weights() const { return state_.log_weights; }
-    const std::vector<std::int64_t>& kernel_mistakes() const { return state_.kernel_mistakes; }
-    std::int64_t mistakes() const { return state_.mistakes; }
-    std::int64_t n_seen() const { return state_.n_seen; }
+    const State<T>& state() const { return state_; }
     std::vector<std::int64_t> n_support() const {
         if (fused_) return state_.n_support;
         std::vector<std::int64_t> out;
         for (const auto& e : state_.expansions) out.push_back(e.size());
         return out;
     }
-    std::vector<double> scales() const {
-        std::vector<double> out;
-        for (const auto& e : state_.expansions) out.push_back(e.scale);
-        return out;
-    }
-    std::vector<double> forgetron_progress() const {
-        std::vector<double> out;
-        for (const auto& e : state_.expansions) out.insert(out.end(), {e.forgetron.mistakes, e.forgetron.damage});
-        return out;
-    }
-    const std::vector<double>& inverse_gram(int e) const { return state_.expansions[e].inverse_gram; }
-    std::size_t bytes() const {
-        std::size_t total = state_.pool.bytes();
-        for (const auto& tile : state_.tile_terms) total += tile.capacity() * sizeof(StoredTerm);
-        for (const auto& e : state_.expansions)
-            total += e.slots.capacity() * sizeof(int) + e.coefs.capacity() * sizeof(T) +
-                     (e.diagonal.capacity() + e.inverse_gram.capacity()) * sizeof(double);
-        return total;
-    }
 
-    // ---- what the update rules call back (see expansion.hpp) --------------------------------------------------------------
+    // What the update rules call back (see expansion.hpp).
     int slot_of_row() {
-        if (row_slot_ < 0) row_slot_ = state_.pool.add(rows_.x + row_ * rows_.stride);
+        if (row_slot_ < 0) row_slot_ = state_.pool.add(block_.row(row_));
         return row_slot_;
     }
     void append_term(int expansion, double coef) {
@@ -269,82 +164,21 @@ public:
     }
 
 private:
-    struct StoredTerm {
-        int kernel, expansion;
-        alignas(64) T coef[kTile];
-    };
-    struct State {
-        State(int features, int n_expansions, int m)
-            : pool(features), expansions(n_expansions), log_weights(n_expansions, -std::log(double(m))),
-              n_support(n_expansions, 0), kernel_mistakes(n_expansions, 0) {}
-        Pool<T> pool;
-        std::vector<Expansion<T>> expansions;             // listed path
-        std::vector<std::vector<StoredTerm>> tile_terms;  // fused path
-        std::vector<double> log_weights;
-        std::vector<std::int64_t> n_support;  // fused path
-        std::vector<std::int64_t> kernel_mistakes;
-        std::int64_t mistakes = 0, n_seen = 0;
-    };
-    struct Snapshot {
-        std::unique_ptr<State> whole;
-        int n_slots = 0;
-        std::vector<double> log_weights;
-        std::vector<std::int64_t> n_support, kernel_mistakes;
-        std::int64_t mistakes = 0, n_seen = 0;
-        bool empty = true;
-    };
-
-    // A single row is checked before anything changes, so it needs no snapshot; a growing pool is only cut back.
-    Snapshot snapshot(std::int64_t n) const {
-        Snapshot s;
-        if (n <= 1) return s;
-        s.empty = false;
-        if (!fused_) {
-            s.whole = std::make_unique<State>(state_);
-            return s;
-        }
-        s.n_slots = state_.pool.n_slots();
-        s.log_weights = state_.log_weights;
-        s.n_support = state_.n_support;
-        s.kernel_mistakes = state_.kernel_mistakes;
-        s.mistakes = state_.mistakes;
-        s.n_seen = state_.n_seen;
-        return s;
-    }
-    void restore(Snapshot s) {
-        if (s.empty) return;
-        if (s.whole) {
-            state_ = std::move(*s.whole);
-            return;
-        }
-        state_.pool.truncate(s.n_slots);
-        state_.tile_terms.resize(state_.pool.n_tiles());
-        if (s.n_slots % kTile != 0)
-            for (StoredTerm& term : state_.tile_terms.back())
-                std::fill(term.coef + s.n_slots % kTile, term.coef + kTile, T(0));
-        state_.log_weights = std::move(s.log_weights);
-        state_.n_support = std::move(s.n_support);
-        state_.kernel_mistakes = std::move(s.kernel_mistakes);
-        state_.mistakes = s.mistakes;
-        state_.n_seen = s.n_seen;
-    }
-
     std::pair<bool, double> rank_key(int i) const {
         const KernelSpec& k = config_.kernels[i];
         return {k.kind == KernelKind::gaussian, k.kind == KernelKind::gaussian ? k.a : 0.0};
     }
-    StoredTerm& stored_term(std::size_t q, int expansion) {
-        if (state_.tile_terms.size() <= q) state_.tile_terms.resize(q + 1);
-        auto& tile = state_.tile_terms[q];
+    TileTerm<T>& tile_term(State<T>& state, std::size_t q, int expansion) const {
+        if (state.tile_terms.size() <= q) state.tile_terms.resize(q + 1);
+        auto& tile = state.tile_terms[q];
         const auto key = [&](int e) { return std::pair(rank_[e % m_], e); };
         auto place = std::lower_bound(tile.begin(), tile.end(), key(expansion),
-                                      [&](const StoredTerm& term, const auto& k) { return key(term.expansion) < k; });
+                                      [&](const TileTerm<T>& term, const auto& k) { return key(term.expansion) < k; });
         if (place == tile.end() || place->expansion != expansion)
-            place = tile.insert(place, StoredTerm{expansion % m_, expansion, {}});
+            place = tile.insert(place, TileTerm<T>{expansion % m_, expansion, {}});
         return *place;
     }
 
-    // ---- blocks ---------------------------------------------------------------------------------------------------------
     int block_rows() const {
         const std::size_t per_row =
             fused_ ? std::size_t(n_expansions_) * kLanes
@@ -357,7 +191,8 @@ private:
     void for_each_block(const Batch<T>& batch, int n_threads, Body&& body) {
         for (std::int64_t start = 0; start < batch.n;) {
             const int n = int(std::min<std::int64_t>(block_rows(), batch.n - start));
-            prepare_rows(batch, start, n);
+            block_.load(batch, start, n);
+            for (int t = 0; t < n; ++t) check_range(block_.squared_norm_of(t), start + t);
             if (fused_)
                 score_fused(n, n_threads);
             else
@@ -365,28 +200,6 @@ private:
             body(n, start);
             start += n;
         }
-    }
-
-    void prepare_rows(const Batch<T>& batch, std::int64_t start, int n) {
-        const int d = features();
-        if (batch.values) {
-            dense_.at_least(std::size_t(n) * d);
-            std::fill_n(dense_.data(), std::size_t(n) * d, T(0));
-            for (int t = 0; t < n; ++t)
-                for (std::int64_t p = batch.starts[start + t]; p < batch.starts[start + t + 1]; ++p)
-                    dense_.data()[std::size_t(t) * d + batch.indices[p]] += batch.values[p];
-        }
-        const T* x = batch.values ? dense_.data() : batch.dense + start * d;
-        norm_.resize(n);
-        inverse_length_.resize(n);
-        squared_norm_.resize(n);
-        for (int t = 0; t < n; ++t) {
-            squared_norm_[t] = squared_norm(x + std::size_t(t) * d, d);
-            check_range(squared_norm_[t], start + t);
-            norm_[t] = T(squared_norm_[t]);
-            inverse_length_[t] = inverse_length<T>(squared_norm_[t]);
-        }
-        rows_ = {x, std::size_t(d), norm_.data(), inverse_length_.data(), d};
     }
 
     // No kernel value between rows that pass this can overflow.
@@ -427,7 +240,7 @@ private:
             views_[q] = state_.pool.tile(q);
             if (!fused_ || std::size_t(q) >= state_.tile_terms.size()) continue;
             view_terms_[q].clear();
-            for (const StoredTerm& term : state_.tile_terms[q])
+            for (const TileTerm<T>& term : state_.tile_terms[q])
                 view_terms_[q].push_back({term.kernel, term.expansion, term.coef});
             views_[q].terms = view_terms_[q].data();
             views_[q].n_terms = int(view_terms_[q].size());
@@ -440,7 +253,7 @@ private:
         std::fill_n(partial_.data(), size, T(0));
         refresh_views();
         in_parallel(n, n_threads, double(n) * views_.size() * kTile * (features() + 16), [&](int begin, int end) {
-            primitives_->evaluate(rows_, begin, end, views_.data(), int(views_.size()), config_.kernels.data(),
+            primitives_->evaluate(block_.rows(), begin, end, views_.data(), int(views_.size()), config_.kernels.data(),
                                   partial_.data(), n_expansions_);
         });
     }
@@ -454,7 +267,7 @@ private:
             std::fill_n(inner_.data() + t * inner_stride_ + std::size_t(n_tiles) * kTile,
                         inner_stride_ - std::size_t(n_tiles) * kTile, T(0));
         in_parallel(n, n_threads, double(n) * n_tiles * kTile * features(), [&](int begin, int end) {
-            primitives_->inner(rows_, begin, end, views_.data(), n_tiles, inner_.data(), inner_stride_);
+            primitives_->inner(block_.rows(), begin, end, views_.data(), n_tiles, inner_.data(), inner_stride_);
         });
         if (has_callable_) call_kernels(n);
     }
@@ -468,15 +281,14 @@ private:
         for (int i = 0; i < m_; ++i) {
             if (config_.kernels[i].kind != KernelKind::callable) continue;
             called_[i].assign(n * inner_stride_, T(0));
-            if (slots > 0) callback_(i, rows_.x, n, stored.data(), slots, values.data());
+            if (slots > 0) callback_(i, block_.row(0), n, stored.data(), slots, values.data());
             for (int t = 0; t < n; ++t)
                 for (int s = 0; s < slots; ++s) called_[i][t * inner_stride_ + s] = values[std::size_t(t) * slots + s];
             called_block_[i].resize(std::size_t(n) * n);
-            callback_(i, rows_.x, n, rows_.x, n, called_block_[i].data());
+            callback_(i, block_.row(0), n, block_.row(0), n, called_block_[i].data());
         }
     }
 
-    // ---- one row ---------------------------------------------------------------------------------------------------------
     void row_scores(int t, std::int64_t number) {
         row_ = t;
         f_.resize(n_expansions_);
@@ -501,7 +313,7 @@ private:
         cosine_.resize(inner_stride_);
         if (int(views_.size()) != state_.pool.n_tiles()) refresh_views();
         if (has_distance_ || has_cosine_)
-            primitives_->relate(rows_, t, views_.data(), int(views_.size()), inner,
+            primitives_->relate(block_.rows(), t, views_.data(), int(views_.size()), inner,
                                 has_distance_ ? distance_.data() : nullptr, has_cosine_ ? cosine_.data() : nullptr);
         values_start_.resize(n_expansions_);
         std::size_t total = 0;
@@ -538,14 +350,13 @@ private:
 
     double self_value(int kernel, int t, int n) const {
         if (config_.kernels[kernel].kind == KernelKind::callable) return called_block_[kernel][std::size_t(t) * n + t];
-        return self_kernel(config_.kernels[kernel], squared_norm_[t]);
+        return self_kernel(config_.kernels[kernel], block_.squared_norm_of(t));
     }
-    double self_value_of_slot(int kernel, int slot, std::vector<T>& row) {
-        state_.pool.read(slot, row.data());
+    double self_value_of(int kernel, const T* row) {
         if (config_.kernels[kernel].kind != KernelKind::callable)
-            return self_kernel(config_.kernels[kernel], squared_norm(row.data(), features()));
+            return self_kernel(config_.kernels[kernel], squared_norm(row, features()));
         T value;
-        callback_(kernel, row.data(), 1, row.data(), 1, &value);
+        callback_(kernel, row, 1, row, 1, &value);
         return value;
     }
 
@@ -633,49 +444,27 @@ private:
         }
     }
 
-    // The row just learned, as a column for the rows after it in the block.
-    void need_block_tiles(int n) {
-        if (block_tiles_ready_) return;
-        const int n_tiles = (n + kTile - 1) / kTile, d = features();
-        block_x_.at_least(std::size_t(n_tiles) * kTile * d);
-        norm_.resize(std::size_t(n_tiles) * kTile, T(0));
-        inverse_length_.resize(std::size_t(n_tiles) * kTile, T(0));
-        rows_.norm = norm_.data();
-        rows_.inverse_length = inverse_length_.data();
-        block_tiles_.resize(n_tiles);
-        for (int q = 0; q < n_tiles; ++q) {
-            T* tile = block_x_.data() + std::size_t(q) * kTile * d;
-            const int rows = std::min(kTile, n - q * kTile);
-            for (int r = 0; r < rows; ++r) {
-                const T* x = rows_.x + std::size_t(q * kTile + r) * rows_.stride;
-                for (int j = 0; j < d; ++j) tile[std::size_t(j) * kTile + r] = x[j];
-            }
-            block_tiles_[q] = {tile, norm_.data() + q * kTile, inverse_length_.data() + q * kTile, nullptr, 0};
-        }
-        block_tiles_ready_ = true;
-    }
-
+    // The row just learned, for the rows after it in the block.
     void store_new_terms(int t, int n) {
         const int slot = slot_of_row();
         std::sort(new_terms_.begin(), new_terms_.end(),
                   [&](const auto& a, const auto& b) { return rank_[a.kernel] < rank_[b.kernel]; });
         for (const NewTerm<T>& term : new_terms_) {
-            stored_term(slot / kTile, term.expansion).coef[slot % kTile] = term.coef;
+            tile_term(state_, slot / kTile, term.expansion).coef[slot % kTile] = term.coef;
             state_.pool.retain(slot);
             ++state_.n_support[term.expansion];
         }
         if (t + 1 == n) return;
-        need_block_tiles(n);
-        primitives_->append(rows_, t, n, block_tiles_.data(), new_terms_.data(), int(new_terms_.size()), slot % kLanes,
+        primitives_->append(block_.rows(), t, n, block_.tiles().data(), new_terms_.data(), int(new_terms_.size()), slot % kLanes,
                             config_.kernels.data(), partial_.data(), n_expansions_);
     }
 
     void relate_new_row(int t, int n) {
         if (t + 1 == n || !state_.pool.used(row_slot_)) return;
-        need_block_tiles(n);
-        const int first = (t + 1) / kTile, n_tiles = int(block_tiles_.size()) - first;
+        const std::vector<Tile<T>>& tiles = block_.tiles();
+        const int first = (t + 1) / kTile, n_tiles = int(tiles.size()) - first;
         column_.resize(std::size_t(n_tiles) * kTile);
-        primitives_->inner(rows_, t, t + 1, block_tiles_.data() + first, n_tiles, column_.data(), 0);
+        primitives_->inner(block_.rows(), t, t + 1, tiles.data() + first, n_tiles, column_.data(), 0);
         for (int r = t + 1; r < n; ++r) inner_.data()[r * inner_stride_ + row_slot_] = column_[r - first * kTile];
         for (int i = 0; i < m_; ++i)
             if (config_.kernels[i].kind == KernelKind::callable)
@@ -687,27 +476,25 @@ private:
     int m_, n_expansions_;
     const Primitives<T>* primitives_;
     KernelCallback<T> callback_;
-    State state_;
+    State<T> state_;
     bool fused_ = false, has_callable_ = false, has_distance_ = false, has_cosine_ = false;
     std::vector<int> rank_;
 
     // the block at hand
-    Rows<T> rows_{};
-    Buffer<T> dense_, partial_, inner_, block_x_;
-    std::size_t inner_stride_ = 0;
-    std::vector<T> norm_, inverse_length_, column_;
-    std::vector<double> squared_norm_;
-    std::vector<Tile<T>> views_, block_tiles_;
+    Block<T> block_;
+    std::vector<Tile<T>> views_;
     std::vector<std::vector<Term<T>>> view_terms_;
+    Buffer<T> partial_;  // fused path: lanes of every row and expansion
+    Buffer<T> inner_;    // listed path: inner products of every row with every slot
+    std::size_t inner_stride_ = 0;
     std::vector<std::vector<T>> called_, called_block_;
-    bool block_tiles_ready_ = false;
 
     // the row at hand
     int row_ = 0, row_slot_ = -1;
     std::vector<double> f_, relative_;
     std::vector<char> selected_;
     std::vector<NewTerm<T>> new_terms_;
-    std::vector<T> distance_, cosine_, values_;
+    std::vector<T> distance_, cosine_, values_, column_;
     std::vector<std::size_t> values_start_;
     std::vector<T> stored_row_, stored_values_, stored_inner_, stored_distance_, stored_cosine_;
 };

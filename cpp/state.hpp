@@ -1,0 +1,132 @@
+// All that an engine has learned, as values: copied for a snapshot, written out and read back as plain arrays.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "expansion.hpp"
+#include "pool.hpp"
+
+namespace bomkl {
+
+template <class T>
+struct TileTerm {  // coefficients that one expansion gives to the rows of a tile
+    int kernel, expansion;
+    alignas(64) T coef[kTile];
+};
+
+template <class T>
+struct State {
+    State(int features, int n_expansions, int n_kernels)
+        : pool(features), expansions(n_expansions), log_weights(n_expansions, -std::log(double(n_kernels))),
+          n_support(n_expansions, 0), kernel_mistakes(n_expansions, 0) {}
+
+    Pool<T> pool;
+    std::vector<Expansion<T>> expansions;               // listed path
+    std::vector<std::vector<TileTerm<T>>> tile_terms;   // fused path
+    std::vector<double> log_weights;
+    std::vector<std::int64_t> n_support;  // fused path
+    std::vector<std::int64_t> kernel_mistakes;
+    std::int64_t mistakes = 0, n_seen = 0;
+
+    std::size_t bytes() const {
+        std::size_t total = pool.bytes();
+        for (const auto& tile : tile_terms) total += tile.capacity() * sizeof(TileTerm<T>);
+        for (const auto& e : expansions)
+            total += e.slots.capacity() * sizeof(int) + e.coefs.capacity() * sizeof(T) +
+                     (e.diagonal.capacity() + e.inverse_gram.capacity()) * sizeof(double);
+        return total;
+    }
+};
+
+// What it takes to undo a call that fails. A growing pool is only cut back; a single row needs nothing, because it is
+// checked before anything changes.
+template <class T>
+class Snapshot {
+public:
+    Snapshot(const State<T>& state, std::int64_t n_rows, bool only_grows) : only_grows_(only_grows) {
+        if (n_rows <= 1) return;
+        n_slots_ = state.pool.n_slots();
+        saved_ = std::make_unique<State<T>>(only_grows ? without_rows(state) : state);
+    }
+    void restore(State<T>& state) {
+        if (!saved_) return;
+        if (only_grows_) {
+            state.pool.truncate(n_slots_);
+            state.tile_terms.resize(state.pool.n_tiles());
+            if (n_slots_ % kTile != 0)
+                for (TileTerm<T>& term : state.tile_terms.back())
+                    std::fill(term.coef + n_slots_ % kTile, term.coef + kTile, T(0));
+            std::swap(saved_->pool, state.pool);
+            std::swap(saved_->tile_terms, state.tile_terms);
+        }
+        std::swap(*saved_, state);
+    }
+
+private:
+    static State<T> without_rows(const State<T>& state) {
+        State<T> copy(state.pool.features(), 0, 1);
+        copy.expansions = state.expansions;  // empty lists on this path
+        copy.log_weights = state.log_weights;
+        copy.n_support = state.n_support;
+        copy.kernel_mistakes = state.kernel_mistakes;
+        copy.mistakes = state.mistakes;
+        copy.n_seen = state.n_seen;
+        return copy;
+    }
+    bool only_grows_;
+    int n_slots_ = 0;
+    std::unique_ptr<State<T>> saved_;
+};
+
+// The plain arrays. Rows are numbered without gaps; expansion e owns terms starts[e] to starts[e + 1], in order of insertion.
+template <class T>
+struct StateArrays {
+    std::vector<T> rows;
+    std::vector<std::int64_t> term_starts{0};
+    std::vector<std::int32_t> term_rows;
+    std::vector<double> term_coefs;  // as stored; scales times these are the true ones
+    std::vector<double> scales;
+    std::vector<double> forgetron;  // mistakes and damage of each expansion
+    std::vector<std::int64_t> gram_starts{0};
+    std::vector<double> inverse_gram;
+};
+
+template <class T>
+StateArrays<T> to_arrays(const State<T>& state) {
+    StateArrays<T> out;
+    const int slots = state.pool.n_slots(), features = state.pool.features();
+    std::vector<std::int32_t> number(slots);
+    out.rows.resize(std::size_t(state.pool.n_rows()) * features);
+    for (int s = 0, next = 0; s < slots; ++s) {
+        if (!state.pool.used(s)) continue;
+        state.pool.read(s, out.rows.data() + std::size_t(next) * features);
+        number[s] = next++;
+    }
+    std::vector<std::vector<std::pair<std::int32_t, double>>> in_tiles(state.expansions.size());
+    for (std::size_t q = 0; q < state.tile_terms.size(); ++q)
+        for (const TileTerm<T>& term : state.tile_terms[q])
+            for (int c = 0; c < kTile; ++c)
+                if (term.coef[c] != 0) in_tiles[term.expansion].push_back({number[q * kTile + c], term.coef[c]});
+    for (std::size_t e = 0; e < state.expansions.size(); ++e) {
+        const Expansion<T>& expansion = state.expansions[e];
+        for (const auto& [row, coef] : in_tiles[e]) {
+            out.term_rows.push_back(row);
+            out.term_coefs.push_back(coef);
+        }
+        for (int j = 0; j < expansion.size(); ++j) {
+            out.term_rows.push_back(number[expansion.slots[j]]);
+            out.term_coefs.push_back(expansion.coefs[j]);
+        }
+        out.term_starts.push_back(std::int64_t(out.term_rows.size()));
+        out.scales.push_back(expansion.scale);
+        out.forgetron.insert(out.forgetron.end(), {expansion.forgetron.mistakes, expansion.forgetron.damage});
+        out.inverse_gram.insert(out.inverse_gram.end(), expansion.inverse_gram.begin(), expansion.inverse_gram.end());
+        out.gram_starts.push_back(std::int64_t(out.inverse_gram.size()));
+    }
+    return out;
+}
+
+}  // namespace bomkl
