@@ -156,8 +156,9 @@ class EngineEstimator(BaseEstimator):  # type: ignore[misc]
             return None
         if not callable(delta):
             return np.full(n, float(delta))
-        # rows of weight zero are not learned and take no round
-        rounds = self.n_seen_ + (np.arange(1, n + 1) if weights is None else np.maximum(1, np.cumsum(weights > 0)))
+        # rows of weight zero are not learned and take no round: they see that of the next row
+        learned = np.ones(n, dtype=np.int64) if weights is None else (weights > 0).astype(np.int64)
+        rounds = self.n_seen_ + 1 + np.cumsum(learned) - learned
         values = [delta(int(t)) for t in rounds]
         for t, value in zip(rounds, values, strict=True):
             if not (is_finite_number(value) and 0 < value < 1):
