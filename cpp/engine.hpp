@@ -37,6 +37,7 @@ public:
             has_distance_ |= k.uses_distance();
             has_cosine_ |= k.kind == KernelKind::cosine;
         }
+        link_gaussians(config_.kernels, sizeof(T) == 4 ? 1 : 3);
         fused_ = only_adds && config_.budget == 0 && !has_callable_;
         // Gaussians come last, widest first: where one vanishes, so do all after it.
         std::vector<int> order(m_);

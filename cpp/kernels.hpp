@@ -1,9 +1,9 @@
 // A kernel is an elementwise map of the inner product, the squared distance and the product of inverse lengths.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
-#include <limits>
-#include <string>
+#include <vector>
 
 namespace bomkl {
 
@@ -14,10 +14,31 @@ struct KernelSpec {
     double a = 0;  // polynomial: gamma; gaussian: 1/(2 sigma^2); exponential: 1/sigma; cauchy: 1/sigma^2
     double b = 0;  // polynomial: coef0
     int degree = 1;
+    // A Gaussian of half the width is the fourth power of the wider one. Its value is taken from the `root`, the widest of
+    // a short chain of such Gaussians, by `fourths` fourth powers: always, so that it never depends on which kernels happen
+    // to be evaluated together.
+    double root = 0;  // a of the root
+    int fourths = 0;
     bool uses_distance() const {
         return kind == KernelKind::gaussian || kind == KernelKind::exponential || kind == KernelKind::cauchy;
     }
 };
+
+// Link Gaussians of width sigma, sigma/2, sigma/4 ... A fourth power multiplies the relative error by four, so a chain may
+// have three links in float64 and one in float32.
+inline void link_gaussians(std::vector<KernelSpec>& kernels, int longest) {
+    std::vector<KernelSpec*> gaussians;
+    for (KernelSpec& k : kernels)
+        if (k.kind == KernelKind::gaussian) gaussians.push_back(&k);
+    std::sort(gaussians.begin(), gaussians.end(), [](const KernelSpec* x, const KernelSpec* y) { return x->a < y->a; });
+    for (std::size_t i = 0; i < gaussians.size(); ++i) {
+        KernelSpec& k = *gaussians[i];
+        const KernelSpec* wider = i > 0 ? gaussians[i - 1] : nullptr;
+        const bool linked = wider && k.a == 4 * wider->a && wider->fourths < longest;
+        k.root = linked ? wider->root : k.a;
+        k.fourths = linked ? wider->fourths + 1 : 0;
+    }
+}
 
 // k(x, x) of a native kernel from the squared norm.
 inline double self_kernel(const KernelSpec& k, double squared_norm) {

@@ -107,24 +107,19 @@ public:
     RowOnTile(const Rows<T>& rows, int r, const Tile<T>& tile, const T* inner)
         : rows_(rows), r_(r), tile_(tile), inner_(inner) {}
 
-    // The 64 values of a kernel; false where all of them are zero.
+    // The 64 values of a kernel; false where all of them are zero. `out` must still hold what the last call put there.
     bool values(const KernelSpec& k, T* out) {
         constexpr int W = Simd<T>::width;
         if (k.uses_distance()) need_distance();
-        if (k.kind == KernelKind::gaussian && all_vanish(T(k.a))) return false;
-        switch (k.kind) {  // repeated here so that the switch stays outside the loop over vectors
-            case KernelKind::gaussian:
-#pragma GCC unroll 4
-                for (int c = 0; c < kTile; c += W) store<T>(out + c, exp_not_positive<T>(load<T>(distance_ + c) * T(-k.a)));
-                break;
-            default:
-                for (int c = 0; c < kTile; c += W) {
-                    const Vec<T> inner = load<T>(inner_ + c);
-                    const Vec<T> distance = k.uses_distance() ? load<T>(distance_ + c) : Vec<T>{};
-                    const Vec<T> cosine =
-                        k.kind == KernelKind::cosine ? inner * (load<T>(tile_.inverse_length + c) * rows_.inverse_length[r_]) : Vec<T>{};
-                    store<T>(out + c, map_vector<T>(k, inner, distance, cosine));
-                }
+        if (k.kind == KernelKind::gaussian) return gaussian(k, out);
+        last_ = nullptr;
+        for (int c = 0; c < kTile; c += W) {
+            const Vec<T> inner = load<T>(inner_ + c);
+            const Vec<T> distance = k.uses_distance() ? load<T>(distance_ + c) : Vec<T>{};
+            const Vec<T> cosine = k.kind == KernelKind::cosine
+                                      ? inner * (load<T>(tile_.inverse_length + c) * rows_.inverse_length[r_])
+                                      : Vec<T>{};
+            store<T>(out + c, map_vector<T>(k, inner, distance, cosine));
         }
         return true;
     }
@@ -135,12 +130,31 @@ private:
         distances<T>(rows_.x + r_ * rows_.stride, rows_.norm[r_], tile_, rows_.features, inner_, distance_);
         have_distance_ = true;
     }
-    // Narrow Gaussians of far rows underflow altogether; exp_not_positive would give exactly these zeros.
-    bool all_vanish(T a) const {
+    // Narrow Gaussians of far rows underflow: whole vectors of zeros are not worth an exp.
+    bool gaussian(const KernelSpec& k, T* out) {
         constexpr int W = Simd<T>::width;
-        for (int c = 0; c < kTile; c += W)
-            if (Simd<T>::any_less(broadcast<T>(Simd<T>::exp_limit), load<T>(distance_ + c) * -a)) return false;
-        return true;
+        const bool follows = last_ && k.fourths == last_->fourths + 1 && k.root == last_->root;
+        const int fourths = follows ? 1 : k.fourths;
+        const Vec<T> limit = broadcast<T>(Simd<T>::exp_limit);
+        bool any = false;
+#pragma GCC unroll 4
+        for (int c = 0; c < kTile; c += W) {
+            const Vec<T> distance = load<T>(distance_ + c);
+            const Vec<T> x = distance * T(-k.a);
+            Vec<T> value{};
+            if (Simd<T>::any_less(limit, x)) {
+                any = true;
+                value = follows ? load<T>(out + c) : exp_not_positive<T>(distance * T(-k.root));
+                value = x < limit ? Vec<T>{} : value;  // else a power could be subnormal, which is slow
+                for (int i = 0; i < fourths; ++i) {
+                    value *= value;
+                    value *= value;
+                }
+            }
+            store<T>(out + c, value);
+        }
+        last_ = &k;
+        return any;
     }
     const Rows<T>& rows_;
     int r_;
@@ -148,6 +162,7 @@ private:
     const T* inner_;
     alignas(64) T distance_[kTile];
     bool have_distance_ = false;
+    const KernelSpec* last_ = nullptr;  // the Gaussian whose values `out` holds
 };
 
 template <class T>
@@ -165,37 +180,51 @@ void accumulate(T* lanes, const T* coef, const T* values) {
     for (int g = 0; g < G; ++g) store<T>(lanes + g * W, sum[g]);
 }
 
+// Adds one tile's share of a row's scores to its lanes.
+template <class T>
+void add_tile(const Rows<T>& rows, int r, const Tile<T>& tile, const T* inner, const KernelSpec* kernels, T* lanes) {
+    alignas(64) T values[kTile];
+    RowOnTile<T> row(rows, r, tile, inner);
+    int have = -1;
+    bool narrower_vanish = false;
+    for (int i = 0; i < tile.n_terms; ++i) {
+        const Term<T>& term = tile.terms[i];
+        if (term.kernel != have) {
+            const KernelSpec& k = kernels[term.kernel];
+            if (narrower_vanish && k.kind == KernelKind::gaussian) continue;
+            if (!row.values(k, values)) {
+                narrower_vanish = true;
+                continue;
+            }
+            have = term.kernel;
+        }
+        accumulate<T>(lanes + std::size_t(term.expansion) * kLanes, term.coef, values);
+    }
+}
+
 template <class T>
 void evaluate(const Rows<T>& rows, int begin, int end, const Tile<T>* tiles, int n_tiles, const KernelSpec* kernels,
               T* partial, int n_expansions) {
+    constexpr std::size_t kFirstLevelCache = 32 << 10;
     alignas(64) T inner[kRows * kTile];
-    alignas(64) T values[kTile];
-    for (int q = 0; q < n_tiles; ++q) {
-        const Tile<T>& tile = tiles[q];
+    for (int chunk = 0; chunk < n_tiles;) {
+        // as many tiles as stay in the nearest cache while all rows pass by
+        int last = chunk;
+        std::size_t bytes = 0;
+        do {
+            bytes += std::size_t(rows.features + tiles[last].n_terms) * kTile * sizeof(T);
+            ++last;
+        } while (last < n_tiles && bytes < kFirstLevelCache);
         for (int first = begin; first < end; first += kRows) {
             const int n = end - first < kRows ? end - first : kRows;
-            inner_rows<T>(rows, first, n, tile.x, inner, kTile);
-            for (int r = 0; r < n; ++r) {
-                RowOnTile<T> row(rows, first + r, tile, inner + r * kTile);
-                T* lanes = partial + std::size_t(first + r) * n_expansions * kLanes;
-                int have = -1;
-                bool narrower_vanish = false;
-                for (int i = 0; i < tile.n_terms; ++i) {
-                    const Term<T>& term = tile.terms[i];
-                    if (term.kernel != have) {
-                        const KernelSpec& k = kernels[term.kernel];
-                        const bool gaussian = k.kind == KernelKind::gaussian;
-                        if (gaussian && narrower_vanish) continue;
-                        if (!row.values(k, values)) {
-                            narrower_vanish = true;
-                            continue;
-                        }
-                        have = term.kernel;
-                    }
-                    accumulate<T>(lanes + std::size_t(term.expansion) * kLanes, term.coef, values);
-                }
+            for (int q = chunk; q < last; ++q) {
+                inner_rows<T>(rows, first, n, tiles[q].x, inner, kTile);
+                for (int r = 0; r < n; ++r)
+                    add_tile<T>(rows, first + r, tiles[q], inner + r * kTile, kernels,
+                                partial + std::size_t(first + r) * n_expansions * kLanes);
             }
         }
+        chunk = last;
     }
 }
 
