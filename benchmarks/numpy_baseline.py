@@ -1,4 +1,4 @@
-"""The same algorithms in vectorised NumPy, one row at a time: what a careful user would write without a compiled core."""
+"""The same algorithms in vectorised NumPy, one row at a time: what a careful user would write without a core."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ class GrowingRows:
         self.coefs = np.zeros((n_coefs, 64), dtype=np.float32)
 
     def add(self, x, norm, coefs):
+        """Append a row."""
         if self.n == len(self.rows):
             self.rows = np.concatenate([self.rows, np.empty_like(self.rows)])
             self.norms = np.concatenate([self.norms, np.empty_like(self.norms)])
@@ -56,7 +57,7 @@ def spa_mistakes(X, y, kernels, seed, eta=0.1, alpha=1.0, beta=3.0, gamma=0.99, 
 
 
 def omkc_mistakes(X, y, kernels, gamma=0.99):
-    """OMKC(DD); the kernels share their rows, so one product with the pool serves them all. Returns mistakes and SVs."""
+    """OMKC(DD); the kernels share their rows, so one product with the pool serves all. Returns mistakes and SVs."""
     pool = GrowingRows(X.shape[1], len(kernels))
     norms = np.einsum("ij,ij->i", X, X)
     log_weights, f, mistakes, n_support = np.zeros(len(kernels)), np.zeros(len(kernels)), 0, 0
