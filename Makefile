@@ -21,13 +21,15 @@ lint: $(INSTALLED) ## style, types, layers
 bench: $(INSTALLED) ## speed, as ratios measured side by side
 	$(BIN)/python -m benchmarks.speed
 
-sanitize: ## the tests on a build with the address and undefined behaviour sanitizers
+SANITIZER_LIBRARIES = $(foreach name,asan ubsan stdc++,$(shell g++ -print-file-name=lib$(name).so))
+CORE_TESTS := tests/test_budget.py tests/test_instruction_sets.py tests/test_engine_against_reference.py \
+	tests/test_properties.py
+
+sanitize: $(INSTALLED) ## the tests of the core on a build with the address and undefined behaviour sanitizers
 	$(PYTHON) -m venv .venv/sanitize
 	.venv/sanitize/bin/pip install --quiet --config-settings=cmake.define.BOMKL_SANITIZE=ON \
 		--config-settings=build-dir=build/sanitize ".[dev]"
-	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libubsan.so) $$(g++ -print-file-name=libstdc++.so)" \
-		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
-		.venv/sanitize/bin/pytest tests -q -m "not slow_when_sanitized"
+	LD_PRELOAD="$(SANITIZER_LIBRARIES)" ASAN_OPTIONS=detect_leaks=0 .venv/sanitize/bin/pytest -q -n 2 $(CORE_TESTS)
 
 $(INSTALLED): $(SOURCES)
 	$(PYTHON) -m venv .venv

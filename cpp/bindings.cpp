@@ -8,24 +8,21 @@
 #include <mutex>
 
 #include "engine.hpp"
+#include "to_numpy.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace bomkl {
+
+void bind_svmlight(nb::module_& m);
+
 namespace {
 
 template <class T>
 using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 template <class T>
 using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-template <class T>
-auto to_numpy(std::vector<T> values, std::initializer_list<std::size_t> shape) {
-    auto* owned = new std::vector<T>(std::move(values));
-    nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-    return nb::ndarray<nb::numpy, T>(owned->data(), shape, owner);
-}
 
 template <class T>
 std::vector<T> to_vector(nb::handle array) {
@@ -133,15 +130,15 @@ public:
         StateArrays<T> arrays = to_arrays(state);
         nb::dict d;
         d["rows"] = to_numpy(std::move(arrays.rows), {std::size_t(state.pool.n_rows()), std::size_t(engine_.features())});
-        d["term_starts"] = flat(std::move(arrays.term_starts));
-        d["term_rows"] = flat(std::move(arrays.term_rows));
-        d["term_coefs"] = flat(std::move(arrays.term_coefs));
-        d["scales"] = flat(std::move(arrays.scales));
-        d["forgetron"] = flat(std::move(arrays.forgetron));
-        d["gram_starts"] = flat(std::move(arrays.gram_starts));
-        d["inverse_gram"] = flat(std::move(arrays.inverse_gram));
-        d["log_weights"] = flat(state.log_weights);
-        d["kernel_mistakes"] = flat(state.kernel_mistakes);
+        d["term_starts"] = to_numpy(std::move(arrays.term_starts));
+        d["term_rows"] = to_numpy(std::move(arrays.term_rows));
+        d["term_coefs"] = to_numpy(std::move(arrays.term_coefs));
+        d["scales"] = to_numpy(std::move(arrays.scales));
+        d["forgetron"] = to_numpy(std::move(arrays.forgetron));
+        d["gram_starts"] = to_numpy(std::move(arrays.gram_starts));
+        d["inverse_gram"] = to_numpy(std::move(arrays.inverse_gram));
+        d["log_weights"] = to_numpy(state.log_weights);
+        d["kernel_mistakes"] = to_numpy(state.kernel_mistakes);
         d["mistakes"] = state.mistakes;
         d["n_seen"] = state.n_seen;
         return d;
@@ -186,11 +183,6 @@ private:
         require(starts.size() == n + 1 && starts.front() == 0 && starts.back() == std::int64_t(total) &&
                     std::is_sorted(starts.begin(), starts.end()),
                 "an array of starts is not ascending from zero to the number of entries");
-    }
-    template <class U>
-    static auto flat(std::vector<U> values) {
-        const std::size_t n = values.size();
-        return to_numpy(std::move(values), {n});
     }
     static std::vector<double> optional(const nb::object& array) {
         return array.is_none() ? std::vector<double>() : to_vector<double>(array);
@@ -276,6 +268,7 @@ NB_MODULE(_core, m) {
     nb::exception<NotFinite>(m, "NotFinite", PyExc_ValueError);
     bind_engine<float>(m, "Engine32");
     bind_engine<double>(m, "Engine64");
+    bind_svmlight(m);
     m.def("instruction_sets", &available_sets, "Instruction sets of this build that this machine can run, best first.");
     m.def("instruction_set", [] { return std::string(chosen_set().name); }, "The instruction set new engines use.");
     m.def(

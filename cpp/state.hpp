@@ -94,16 +94,32 @@ struct StateArrays {
     std::vector<double> inverse_gram;
 };
 
+// Rows that lie in tiles keep their order, which is that of their terms. Listed rows are numbered by first use, so that equal
+// models are written as equal arrays whichever slots their rows happen to lie in.
+template <class T>
+std::vector<int> slots_in_order(const State<T>& state) {
+    std::vector<int> order;
+    std::vector<char> seen(state.pool.n_slots(), 0);
+    const auto visit = [&](int slot) {
+        if (!seen[slot]) order.push_back(slot);
+        seen[slot] = 1;
+    };
+    for (const Expansion<T>& expansion : state.expansions)
+        for (const int slot : expansion.slots) visit(slot);
+    for (int slot = 0; slot < state.pool.n_slots(); ++slot)
+        if (state.pool.used(slot)) visit(slot);
+    return order;
+}
+
 template <class T>
 StateArrays<T> to_arrays(const State<T>& state) {
     StateArrays<T> out;
-    const int slots = state.pool.n_slots(), features = state.pool.features();
-    std::vector<std::int32_t> number(slots);
-    out.rows.resize(std::size_t(state.pool.n_rows()) * features);
-    for (int s = 0, next = 0; s < slots; ++s) {
-        if (!state.pool.used(s)) continue;
-        state.pool.read(s, out.rows.data() + std::size_t(next) * features);
-        number[s] = next++;
+    const int features = state.pool.features();
+    std::vector<std::int32_t> number(state.pool.n_slots());
+    for (const int slot : slots_in_order(state)) {
+        number[slot] = std::int32_t(out.rows.size() / features);
+        out.rows.resize(out.rows.size() + features);
+        state.pool.read(slot, out.rows.data() + out.rows.size() - features);
     }
     std::vector<std::vector<std::pair<std::int32_t, double>>> in_tiles(state.expansions.size());
     for (std::size_t q = 0; q < state.tile_terms.size(); ++q)

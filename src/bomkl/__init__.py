@@ -1,7 +1,28 @@
 """Budget online multiple kernel learning: one pass, bounded memory, no kernel to choose."""
 
-from bomkl import paper
-from bomkl.budget import BudgetMKLClassifier, BudgetMKLRegressor
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bomkl import paper
+    from bomkl.budget import BudgetMKLClassifier, BudgetMKLRegressor
 
 __version__ = "0.1.0"
 __all__ = ["BudgetMKLClassifier", "BudgetMKLRegressor", "__version__", "paper"]
+
+# Imported on first use: scikit-learn takes longer to load than `bomkl --help` may take to answer.
+_MODULE_OF = {"BudgetMKLClassifier": "bomkl.budget", "BudgetMKLRegressor": "bomkl.budget"}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "paper":
+        return import_module("bomkl.paper")
+    if name in _MODULE_OF:
+        return getattr(import_module(_MODULE_OF[name]), name)
+    raise AttributeError(f"module 'bomkl' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

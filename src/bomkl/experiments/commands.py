@@ -1,0 +1,141 @@
+"""The commands ``bomkl reproduce`` and ``bomkl datasets``; heavy imports wait until a command runs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from bomkl.experiments.pipeline import Outcome
+
+datasets_app = typer.Typer(help="List, fetch and locate the paper's data sets.", no_args_is_help=True)
+
+EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
+
+
+def reproduce(
+    table: Annotated[list[int] | None, typer.Option(help="Only this table, 1 or 2 (may be repeated).")] = None,
+    figure: Annotated[int | None, typer.Option(help="Only this figure: 1.")] = None,
+    datasets: Annotated[list[str] | None, typer.Option(help="Only these data sets, separated by commas.")] = None,
+    algorithms: Annotated[list[str] | None, typer.Option(help="Only these algorithms, separated by commas.")] = None,
+    runs: Annotated[int | None, typer.Option(help="Permutations. [default: 10, quick: 3]", show_default=False)] = None,
+    jobs: Annotated[int, typer.Option(help="Parallel processes.")] = 2,
+    out: Annotated[Path, typer.Option(help="Folder for rows, figures and report.")] = Path("reproduction"),
+    quick: Annotated[bool, typer.Option("--quick", help="german, svmguide3 and magic04, 3 permutations.")] = False,
+    plugin: Annotated[list[Path] | None, typer.Option(help="Python file that registers algorithms.")] = None,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run cells that failed before again.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Download nothing.")] = False,
+) -> None:
+    """Run the paper's tables and figure again, beside the published values.
+
+    Cells that OUT/rows.jsonl already holds are not run again, so a run that was stopped goes on where it was.
+    """
+    from bomkl.experiments.algorithms import load_plugin
+    from bomkl.experiments.names import UnknownNameError
+    from bomkl.experiments.pipeline import Request
+    from bomkl.experiments.pipeline import reproduce as run
+    from bomkl.experiments.results import ResultsBusyError
+
+    if figure not in (None, 1):
+        _fail(f"The 'figure' parameter of reproduce must be 1. Got {figure} instead.", EXIT_USAGE)
+    try:
+        for file in plugin or ():
+            load_plugin(file)
+        request = Request(
+            tuple(table or ()),
+            figure == 1,
+            _split(datasets, ","),
+            _split(algorithms, ","),
+            runs,
+            jobs,
+            out,
+            quick,
+            retry_failed,
+            not offline,
+        )
+    except (UnknownNameError, ValueError, OSError) as error:
+        _fail(str(error), EXIT_USAGE)
+    try:
+        outcome = run(request)
+    except KeyboardInterrupt:
+        message = (
+            f"Stopped. {out / 'rows.jsonl'} holds every cell that was complete; the same command goes on from there."
+        )
+        _fail(message, EXIT_INTERRUPTED)
+    except ResultsBusyError as error:
+        _fail(str(error), EXIT_FAILED)
+    show(outcome)
+    if outcome.failures:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def show(outcome: Outcome) -> None:
+    """Print the tables and what differs on stdout; remarks about the run go to stderr."""
+    from bomkl.experiments.document import table_as_text
+    from bomkl.experiments.tables import agreement_counts, as_table, differences, not_run
+
+    emphasis = ("\x1b[1m", "\x1b[0m") if sys.stdout.isatty() else ("*", "*")
+    for block in outcome.blocks:
+        typer.echo(table_as_text(as_table(block), emphasis) + "\n")
+    for name, (good, compared) in agreement_counts(outcome.blocks).items():
+        if compared:
+            typer.echo(f"{name}: {good} of {compared} agree with the paper.")
+    for difference in differences(outcome.blocks):
+        typer.echo(f"differs: {difference}")
+    for note in not_run(outcome.blocks):
+        typer.echo(f"not run: {note}")
+    for text in (*outcome.results.problems, *(f"failed: {failure}" for failure in outcome.failures)):
+        typer.echo(text, err=True)
+    typer.echo(f"report: {outcome.report}")
+
+
+@datasets_app.command("list")
+def list_datasets() -> None:
+    """List the data sets: size, whether it is here, and where it comes from."""
+    from bomkl.experiments.datasets import find_local, registry
+
+    for spec in registry().values():
+        state = "here" if find_local(spec) else {"automatic": "download", "large": "large"}.get(spec.access, "missing")
+        typer.echo(f"{spec.name:12} {spec.rows:>9,} x {spec.columns:<4} {state:9} {spec.citation}")
+        typer.echo(f"{'':12} scaling: {spec.scaling_note}; licence: {spec.licence}")
+
+
+@datasets_app.command("fetch")
+def fetch_dataset(name: Annotated[str, typer.Argument(help="Name of the data set, or 'all'.")]) -> None:
+    """Find a data set, or download and convert it, and print the path of the file."""
+    from bomkl.experiments.converters import DataFileError
+    from bomkl.experiments.datasets import MissingDataError, fetch, get_spec, registry
+    from bomkl.experiments.names import UnknownNameError
+
+    failed = False
+    for each in registry() if name == "all" else (name,):
+        try:
+            typer.echo(str(fetch(get_spec(each))))
+        except UnknownNameError as error:
+            _fail(str(error), EXIT_USAGE)
+        except (MissingDataError, DataFileError) as error:
+            typer.echo(str(error), err=True)
+            failed = True
+    if failed:
+        raise typer.Exit(EXIT_FAILED)
+
+
+@datasets_app.command("path")
+def data_path() -> None:
+    """Print the folders that data sets are looked for in, first to last."""
+    from bomkl.experiments.datasets import data_folders
+
+    for folder in data_folders():
+        typer.echo(str(folder))
+
+
+def _split(values: list[str] | None, separator: str) -> tuple[str, ...]:
+    return tuple(part.strip() for value in values or () for part in value.split(separator) if part.strip())
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    typer.echo(message, err=True)
+    raise typer.Exit(code)
