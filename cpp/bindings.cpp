@@ -265,10 +265,11 @@ void bind_engine(nb::module_& m, const char* name) {
 NB_MODULE(_core, m) {
     using namespace bomkl;
     m.doc() = "The compiled core of bomkl.";
-    nb::exception<NotFinite>(m, "NotFinite", PyExc_ValueError);
+    nb::exception<NotFiniteError>(m, "NotFiniteError", PyExc_ValueError);
     bind_engine<float>(m, "Engine32");
     bind_engine<double>(m, "Engine64");
     bind_svmlight(m);
+    bind_auto(m, &chosen_set);
     m.def("instruction_sets", &available_sets, "Instruction sets of this build that this machine can run, best first.");
     m.def("instruction_set", [] { return std::string(chosen_set().name); }, "The instruction set new engines use.");
     m.def(

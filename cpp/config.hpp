@@ -32,7 +32,7 @@ struct Config {
     std::uint64_t seed = 0;
 };
 
-struct NotFinite : std::runtime_error {
+struct NotFiniteError : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 

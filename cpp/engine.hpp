@@ -207,12 +207,12 @@ private:
     void check_range(double square, std::int64_t row) const {
         const double limit = double(std::numeric_limits<T>::max()) / 1024;
         if (!(square < limit))
-            throw NotFinite("X must be smaller: the squared norm of row " + std::to_string(row) + " is " +
+            throw NotFiniteError("X must be smaller: the squared norm of row " + std::to_string(row) + " is " +
                             std::to_string(square) + ", too large for " + dtype_name() + ". Scale the columns.");
         for (int i = 0; i < m_; ++i) {
             const double value = largest_kernel_value(config_.kernels[i], square);
             if (config_.kernels[i].kind == KernelKind::polynomial && !(value < limit))
-                throw NotFinite("The kernel " + config_.kernel_names[i] + " overflows " + dtype_name() + " on row " +
+                throw NotFiniteError("The kernel " + config_.kernel_names[i] + " overflows " + dtype_name() + " on row " +
                                 std::to_string(row) + " of X: k(x, x) is " + std::to_string(value) +
                                 ". Scale the columns, or use a smaller degree or gamma.");
         }
@@ -303,7 +303,7 @@ private:
         const double limit = double(std::numeric_limits<T>::max()) * 1e-6;  // a step from here is still finite
         for (int e = 0; e < n_expansions_; ++e)
             if (!(std::fabs(f_[e]) < limit))
-                throw NotFinite("The score of kernel " + config_.kernel_names[e % m_] + " on row " +
+                throw NotFiniteError("The score of kernel " + config_.kernel_names[e % m_] + " on row " +
                                 std::to_string(number) + " of X overflows " + dtype_name() + " (" + std::to_string(f_[e]) +
                                 "): the steps diverge. Scale the columns, take a smaller step, or set normalize_step=True.");
     }

@@ -8,13 +8,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bomkl import _core
+from bomkl._core import Engine32, Engine64
 from bomkl._engine_config import TASKS, KernelCalls, combiner_record, kernel_record, learner_record
 from bomkl._validation import (
     check_bool,
@@ -109,7 +108,7 @@ class EngineEstimator(BaseEstimator):  # type: ignore[misc]
         self._started_as = (task, n_outputs)
         self._settings = self._learning_settings()
         self.kernels_ = kernels
-        engine = _core.Engine32 if self._dtype == np.float32 else _core.Engine64
+        engine = Engine32 if self._dtype == np.float32 else Engine64
         config = self._config(kernels, task, n_outputs, seed)
         self._engine = engine(config, self.n_features_in_, KernelCalls(kernels))
 
@@ -146,7 +145,7 @@ class EngineEstimator(BaseEstimator):  # type: ignore[misc]
 
     @staticmethod
     def _engine_rows(X: Any) -> Any:
-        if not sp.issparse(X):
+        if isinstance(X, np.ndarray):
             return X
         return X.data, X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int64, copy=False)
 

@@ -45,7 +45,7 @@ def check_open_unit(owner: str, name: str, value: Any) -> None:
 
 def check_count(owner: str, name: str, value: Any) -> None:
     """Refuse anything but a whole number of at least one."""
-    if not (isinstance(value, Integral) and not isinstance(value, bool) and value >= 1):
+    if not (isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1):
         raise parameter_error(owner, name, "an int >= 1", value)
 
 

@@ -1,0 +1,179 @@
+// The part of bomkl._core that the zero-tuning learner uses: functions on arrays, which they change in place.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <stdexcept>
+
+#include "auto_rows.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace bomkl {
+namespace {
+
+using namespace automatic;
+
+template <class T, int dimensions>
+using In = nb::ndarray<const T, nb::ndim<dimensions>, nb::c_contig, nb::device::cpu>;
+template <class T, int dimensions>
+using InOut = nb::ndarray<T, nb::ndim<dimensions>, nb::c_contig, nb::device::cpu>;
+
+void require(bool holds, const char* rule) {
+    if (!holds) throw std::invalid_argument(rule);
+}
+
+const InstructionSet& (*chosen)() = nullptr;
+
+const Primitives<float>& primitives() { return *chosen().single_precision; }
+
+void bind_matmul(In<float, 2> a, In<float, 3> packed, InOut<float, 2> out) {
+    require(a.shape(1) == packed.shape(1) && packed.shape(2) == kTile && out.shape(0) == a.shape(0) &&
+                out.shape(1) == packed.shape(0) * kTile,
+            "the shapes of a product do not fit together");
+    const auto& with = primitives();
+    nb::gil_scoped_release release;
+    for (std::size_t begin = 0; begin < a.shape(0); begin += kBlock)
+        multiply(with, a.data() + begin * a.shape(1), a.shape(1), int(std::min<std::size_t>(kBlock, a.shape(0) - begin)),
+                 int(a.shape(1)), packed.data(), int(packed.shape(0)), out.data() + begin * out.shape(1), out.shape(1));
+}
+
+void bind_normal_scores(In<double, 2> x, In<double, 2> sorted, In<double, 1> table, In<double, 1> mean,
+                        In<double, 1> deviation, InOut<float, 2> out) {
+    const std::size_t d = x.shape(1);
+    require(sorted.shape(0) == d && table.size() == 2 * sorted.shape(1) + 1 && mean.size() == d && deviation.size() == d &&
+                out.shape(0) == x.shape(0) && out.shape(1) == d,
+            "the shapes of the columns do not fit together");
+    nb::gil_scoped_release release;
+    normal_scores(x.data(), x.shape(0), d, sorted.data(), sorted.shape(1), table.data(), mean.data(), deviation.data(),
+                  out.data());
+}
+
+void bind_kernel_features(In<float, 2> x, bool polynomial, double scale, In<float, 3> landmarks, In<float, 1> norms,
+                          In<float, 3> whiten, int rank, InOut<float, 2> out) {
+    const KernelMap map{polynomial,
+                        scale,
+                        landmarks.data(),
+                        norms.data(),
+                        int(whiten.shape(1)),
+                        int(landmarks.shape(0)),
+                        int(x.shape(1)),
+                        whiten.data(),
+                        rank,
+                        int(whiten.shape(0))};
+    require(landmarks.shape(1) == x.shape(1) && landmarks.shape(2) == kTile && norms.size() == landmarks.shape(0) * kTile &&
+                whiten.shape(2) == kTile && whiten.shape(1) <= norms.size() && rank >= 0 &&
+                std::size_t(rank) < out.shape(1) && out.shape(0) == x.shape(0) && out.shape(1) == whiten.shape(0) * kTile,
+            "the shapes of a kernel map do not fit together");
+    const auto& with = primitives();
+    nb::gil_scoped_release release;
+    kernel_features(with, map, x.data(), x.shape(0), out.data());
+}
+
+Component component(InOut<double, 2>& w, InOut<float, 3>& P, InOut<float, 2>& rows, InOut<float, 2>& U,
+                    InOut<double, 2>& M, InOut<double, 1>& c, InOut<double, 2>& a) {
+    const std::size_t width = P.shape(0) * kTile, outputs = w.shape(0);
+    require(P.shape(2) == kTile && P.shape(1) <= width && w.shape(1) == width && rows.shape(0) == kBlock &&
+                rows.shape(1) == width && U.shape(0) == kBlock && U.shape(1) == width && M.shape(0) == kBlock &&
+                M.shape(1) == kBlock && c.size() == kBlock && a.shape(0) == kBlock && a.shape(1) == outputs,
+            "the arrays of a component do not fit together");
+    return {int(P.shape(1)), int(P.shape(0)), int(outputs), w.data(), P.data(), rows.data(),
+            U.data(),        M.data(),        c.data(),     a.data()};
+}
+
+int bind_newton_rows(InOut<double, 2> w, InOut<float, 3> P, InOut<float, 2> rows, InOut<float, 2> U, InOut<double, 2> M,
+                     InOut<double, 1> c, InOut<double, 2> a, In<float, 2> features, In<double, 2> y, In<double, 1> weight,
+                     int task, double loosen, int open, int to_boundary, InOut<double, 2> scores) {
+    Component m = component(w, P, rows, U, M, c, a);
+    const std::size_t n = features.shape(0), outputs = w.shape(0);
+    require(features.shape(1) == m.width() && y.shape(0) == n && y.shape(1) == outputs && weight.size() == n &&
+                scores.shape(0) == n && scores.shape(1) == outputs && task >= 0 && task <= int(Task::huber),
+            "the rows do not fit the component");
+    require(open >= 0 && to_boundary >= 1 && open + to_boundary <= kBlock, "a block has at most 64 rows");
+    const auto& with = primitives();
+    nb::gil_scoped_release release;
+    return newton_rows(with, m, features.data(), y.data(), weight.data(), n, Task(task), loosen, open, to_boundary,
+                       scores.data());
+}
+
+void bind_close_block(InOut<double, 2> w, InOut<float, 3> P, InOut<float, 2> rows, InOut<float, 2> U, InOut<double, 2> M,
+                      InOut<double, 1> c, InOut<double, 2> a, int open) {
+    Component m = component(w, P, rows, U, M, c, a);
+    require(open >= 0 && open <= kBlock, "a block has at most 64 rows");
+    close_block(primitives(), m, open);
+}
+
+void bind_current_means(InOut<double, 2> w, InOut<float, 3> P, InOut<float, 2> rows, InOut<float, 2> U, InOut<double, 2> M,
+                        InOut<double, 1> c, InOut<double, 2> a, int open, InOut<double, 2> out) {
+    const Component m = component(w, P, rows, U, M, c, a);
+    require(open >= 0 && open <= kBlock && out.shape(0) == w.shape(0) && out.shape(1) == w.shape(1),
+            "the means do not fit the component");
+    current_means(m, open, out.data());
+}
+
+void bind_linear_scores(In<float, 2> features, In<double, 2> w, int rank, InOut<double, 2> out) {
+    const std::size_t n = features.shape(0), width = features.shape(1), outputs = w.shape(0);
+    require(w.shape(1) == width && rank >= 0 && std::size_t(rank) <= width && out.shape(0) == n && out.shape(1) == outputs,
+            "the features do not fit the weights");
+    nb::gil_scoped_release release;
+    for (std::size_t t = 0; t < n; ++t)
+        for (std::size_t k = 0; k < outputs; ++k)
+            out.data()[t * outputs + k] = dot(features.data() + t * width, w.data() + k * width, rank);
+}
+
+Combiner combiner(InOut<double, 2>& w, InOut<double, 3>& P, InOut<double, 1>& weights, InOut<double, 1>& log_final,
+                  double share, const In<double, 3>& S, int task) {
+    const std::size_t m = weights.size(), stacks = w.shape(0);
+    require(w.shape(1) == m && P.shape(0) == stacks && P.shape(1) == m && P.shape(2) == m && log_final.size() == stacks + 1 &&
+                S.shape(1) == m && m > 0 && S.shape(2) > 0 && task >= 0 && task <= int(Task::huber),
+            "the arrays of a combination do not fit together");
+    return Combiner({int(m), int(stacks), w.data(), P.data(), weights.data(), log_final.data(), share}, int(S.shape(2)),
+                    Task(task));
+}
+
+void bind_combine_scores(InOut<double, 2> w, InOut<double, 3> P, InOut<double, 1> weights, InOut<double, 1> log_final,
+                         In<double, 3> S, int task, InOut<double, 2> out) {
+    Combiner combine = combiner(w, P, weights, log_final, 0.0, S, task);
+    require(out.shape(0) == S.shape(0) && out.shape(1) == S.shape(2), "there must be one score a row and output");
+    nb::gil_scoped_release release;
+    for (std::size_t t = 0; t < S.shape(0); ++t)
+        combine.score(S.data() + t * S.shape(1) * S.shape(2), out.data() + t * S.shape(2));
+}
+
+void bind_combine_rows(InOut<double, 2> w, InOut<double, 3> P, InOut<double, 1> weights, InOut<double, 1> log_final,
+                       double share, In<double, 3> S, In<double, 2> y, In<double, 1> weight, int task,
+                       InOut<double, 1> loss_sum, InOut<double, 1> error_sum, InOut<double, 2> out) {
+    Combiner combine = combiner(w, P, weights, log_final, share, S, task);
+    const std::size_t n = S.shape(0), m = S.shape(1), outputs = S.shape(2);
+    require(y.shape(0) == n && y.shape(1) == outputs && weight.size() == n && loss_sum.size() == m &&
+                error_sum.size() == m && out.shape(0) == n && out.shape(1) == outputs,
+            "the rows do not fit the combination");
+    nb::gil_scoped_release release;
+    for (std::size_t t = 0; t < n; ++t) {
+        combine.score(S.data() + t * m * outputs, out.data() + t * outputs);
+        combine.learn(S.data() + t * m * outputs, y.data() + t * outputs, weight.data()[t], loss_sum.data(),
+                      error_sum.data());
+    }
+}
+
+}  // namespace
+
+void bind_auto(nb::module_& m, const InstructionSet& (*chosen_set)()) {
+    chosen = chosen_set;
+    m.attr("BLOCK") = kBlock;
+    m.def("matmul", &bind_matmul, "a"_a, "packed"_a, "out"_a,
+          "Product of rows with a matrix packed in tiles of 64 columns; a row's result does not depend on the others.");
+    m.def("normal_scores", &bind_normal_scores, "x"_a, "sorted_columns"_a, "table"_a, "mean"_a, "deviation"_a, "out"_a);
+    m.def("kernel_features", &bind_kernel_features, "x"_a, "polynomial"_a, "scale"_a, "landmarks"_a, "norms"_a, "whiten"_a,
+          "rank"_a, "out"_a);
+    m.def("newton_rows", &bind_newton_rows, "w"_a, "P"_a, "rows"_a, "U"_a, "M"_a, "c"_a, "a"_a, "features"_a, "y"_a,
+          "weight"_a, "task"_a, "loosen"_a, "open"_a, "to_boundary"_a, "scores"_a);
+    m.def("close_block", &bind_close_block, "w"_a, "P"_a, "rows"_a, "U"_a, "M"_a, "c"_a, "a"_a, "open"_a);
+    m.def("current_means", &bind_current_means, "w"_a, "P"_a, "rows"_a, "U"_a, "M"_a, "c"_a, "a"_a, "open"_a, "out"_a);
+    m.def("linear_scores", &bind_linear_scores, "features"_a, "w"_a, "rank"_a, "out"_a);
+    m.def("combine_scores", &bind_combine_scores, "w"_a, "P"_a, "weights"_a, "log_final"_a, "scores"_a, "task"_a, "out"_a);
+    m.def("combine_rows", &bind_combine_rows, "w"_a, "P"_a, "weights"_a, "log_final"_a, "share"_a, "scores"_a, "y"_a,
+          "weight"_a, "task"_a, "loss_sum"_a, "error_sum"_a, "out"_a);
+}
+
+}  // namespace bomkl
