@@ -276,6 +276,21 @@ def test_negative_weights_are_refused():
         BudgetMKLClassifier().fit(X0, Y0, sample_weight=np.where(np.arange(len(Y0)) == 3, -1.0, 1.0))
 
 
+def test_a_row_of_weight_zero_may_come_alone():
+    model = BudgetMKLClassifier(random_state=0).fit(X0, Y0)
+    before = snapshot(model)
+    model.partial_fit(X0[:1], Y0[:1], sample_weight=[0.0])
+    assert snapshot(model) == before
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"), [([1.0], "of shape"), ([np.nan] * len(Y0), "NaN"), (["a"] * len(Y0), "could not convert")]
+)
+def test_bad_weights_are_refused(weight, message):
+    with pytest.raises(ValueError, match=message):
+        BudgetMKLClassifier().fit(X0, Y0, sample_weight=weight)
+
+
 def test_a_malformed_csr_matrix_is_refused():
     X = sp.csr_matrix(X0)
     model = BudgetMKLClassifier(random_state=0).fit(X, Y0)

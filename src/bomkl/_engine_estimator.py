@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
+from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bomkl._core import Engine32, Engine64
@@ -167,11 +167,28 @@ class EngineEstimator(BaseEstimator):  # type: ignore[misc]
                 )
         return np.array(values, dtype=np.float64)
 
+    def _sample_weights(self, X: Any, sample_weight: Any) -> Float:
+        """Check the weights of rows; all of them may be zero, as they may in a block of one row."""
+        owner = type(self).__name__
+        if sample_weight is None:
+            return np.ones(X.shape[0])
+        weights = np.asarray(sample_weight, dtype=np.float64)
+        if weights.ndim == 0:
+            weights = np.full(X.shape[0], float(weights))
+        if weights.shape != (X.shape[0],):
+            raise parameter_error(owner, "sample_weight", f"of shape {(X.shape[0],)}", weights.shape)
+        assert_all_finite(weights, input_name="sample_weight")
+        if (weights < 0).any():
+            raise parameter_error(owner, "sample_weight", "not negative", float(weights.min()))
+        return weights
+
     def _learn(self, X: Any, targets: Float, weights: Float | None) -> Float:
-        if weights is not None and (weights < 0).any():
-            raise parameter_error(type(self).__name__, "sample_weight", "not negative", float(weights.min()))
         deltas = self._deltas(weights, len(targets))
         return self._engine.learn(self._engine_rows(X), targets, weights, deltas, self._n_threads())
+
+    def _check_learned(self) -> None:
+        if self.n_seen_ == 0:
+            raise ValueError("Sample weights must contain at least one non-zero number: nothing was learned.")
 
     def _score_rows(self, X: Any, per_kernel: bool = False) -> Float:
         check_is_fitted(self)
@@ -230,7 +247,7 @@ class EngineEstimator(BaseEstimator):  # type: ignore[misc]
         coefs = np.zeros((len(starts) - 1, len(state["rows"])))
         for e, (begin, end) in enumerate(pairwise(starts)):
             coefs[e, state["term_rows"][begin:end]] = state["scales"][e] * state["term_coefs"][begin:end]
-        per_output = coefs.reshape(-1, m, coefs.shape[1]).transpose(0, 2, 1)
+        per_output = coefs.reshape(len(coefs) // m, m, coefs.shape[1]).transpose(0, 2, 1)
         return per_output[0] if len(per_output) == 1 else per_output
 
     @property

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import assert_all_finite, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
+from sklearn.utils.validation import column_or_1d, validate_data
 
 from bomkl._engine_estimator import EngineEstimator, Float
 from bomkl._validation import check_choice, check_not_negative, parameter_error
@@ -140,6 +140,7 @@ class BudgetMKLClassifier(ClassifierMixin, EngineEstimator):  # type: ignore[mis
         with self._unchanged_on_error():
             self._forget()
             self._score_and_learn(X, y, None, sample_weight, whole_set=True)
+            self._check_learned()
         return self
 
     def partial_fit(
@@ -296,7 +297,7 @@ class BudgetMKLClassifier(ClassifierMixin, EngineEstimator):  # type: ignore[mis
             )
         if sample_weight is None and self.class_weight is None:
             return None
-        weights: Float = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        weights = self._sample_weights(X, sample_weight)
         if self.class_weight is not None:
             weights = weights * compute_class_weight(self.class_weight, classes=self.classes_, y=y)[indices]
         return weights
@@ -410,6 +411,7 @@ class BudgetMKLRegressor(RegressorMixin, EngineEstimator):  # type: ignore[misc]
         with self._unchanged_on_error():
             self._forget()
             self._score_and_learn(X, y, sample_weight)
+            self._check_learned()
         return self
 
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -491,7 +493,7 @@ class BudgetMKLRegressor(RegressorMixin, EngineEstimator):  # type: ignore[misc]
             self, X, y, accept_sparse="csr", dtype=self._dtypes(first), order="C", reset=first, y_numeric=True
         )
         targets = np.asarray(y, dtype=np.float64)
-        weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+        weights = None if sample_weight is None else self._sample_weights(X, sample_weight)
         if first:
             self._start(self._kernel_list(), "regression", 1, X.dtype)
         return self._learn(X, targets, weights)[:, 0]

@@ -1,0 +1,75 @@
+"""All commands by name."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from bomkl.cli.learn import evaluate, train
+from bomkl.cli.options import command
+from bomkl.cli.use import convert, inspect, predict
+
+app = typer.Typer(
+    name="bomkl",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("train")(command(train))
+app.command("predict")(command(predict))
+app.command("eval")(command(evaluate))
+app.command("inspect")(command(inspect))
+app.command("convert")(command(convert))
+
+_PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        from bomkl import __version__
+
+        print(f"bomkl {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version.")
+    ] = False,
+) -> None:
+    """Online multiple kernel learning on a budget: one pass, bounded memory, no kernel to choose."""
+
+
+@app.command("demo")
+def demo() -> None:
+    """Show in a few seconds what the package does."""
+    from bomkl.demo import run_demo
+
+    run_demo()
+
+
+@app.command("reproduce", context_settings=_PASSED_ON, add_help_option=False)
+def reproduce(context: typer.Context) -> None:
+    """Run the paper's tables and figure again, beside the published values."""
+    from bomkl.experiments.commands import reproduce as run
+
+    real = typer.Typer(add_completion=False, rich_markup_mode=None)
+    real.command()(run)
+    real(args=context.args, prog_name="bomkl reproduce")
+
+
+@app.command("datasets", context_settings=_PASSED_ON, add_help_option=False)
+def datasets(context: typer.Context) -> None:
+    """List, fetch and locate the paper's data sets."""
+    from bomkl.experiments.commands import datasets_app
+
+    datasets_app(args=context.args, prog_name="bomkl datasets")
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

@@ -1,0 +1,117 @@
+"""Options that several commands share, and what every command does with an error."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED, EXIT_TERMINATED, EXIT_BROKEN_PIPE = 1, 2, 130, 143, 141
+
+
+@dataclass
+class RowOptions:
+    """How rows are read."""
+
+    format: Annotated[
+        str | None,
+        typer.Option(help="svmlight, csv, tsv, jsonl, parquet, arrow or npz.", show_default="by name or content"),
+    ] = None
+    label: Annotated[
+        str | None, typer.Option(help="Label column: its name, or its position from 0.", show_default="label")
+    ] = None
+    header: Annotated[bool, typer.Option(help="Whether the first line of CSV or TSV names the columns.")] = True
+    delimiter: Annotated[str | None, typer.Option(help="Column separator of CSV.", show_default=", or tab")] = None
+    ignore: Annotated[list[str] | None, typer.Option(help="Column to leave out (may be repeated).")] = None
+    strings: Annotated[list[str] | None, typer.Option(help="Column of numbers to take as names (may be repeated).")] = (
+        None
+    )
+    missing: Annotated[str, typer.Option(help="A missing value: error, skip (the row), or a number for it.")] = "error"
+    categorical: Annotated[str, typer.Option(help="String columns: vocabulary, hash or error.")] = "vocabulary"
+    buckets: Annotated[int, typer.Option(help="Features that hashed columns share.")] = 1024
+    zero_based: Annotated[bool, typer.Option("--zero-based", help="svmlight indices start at 0.")] = False
+    features: Annotated[
+        int | None, typer.Option(help="Number of svmlight features.", show_default="found by a first pass")
+    ] = None
+    on_bad_line: Annotated[str, typer.Option(help="A line that cannot be read: stop, or skip and count it.")] = "stop"
+
+
+@dataclass
+class AlgorithmOptions:
+    """What learns."""
+
+    algorithm: Annotated[
+        str | None, typer.Option("--algorithm", "-a", help="A name of the paper's tables.", show_default="BOMKC(SPA)")
+    ] = None
+    budget: Annotated[
+        int | None, typer.Option(help="Most support vectors of each kernel.", show_default="unbounded")
+    ] = None
+    seed: Annotated[int | None, typer.Option(help="Seed of all random draws.", show_default="0")] = None
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--parameter", "-p", help="NAME=VALUE, such as learner.eta=0.2 or kernels='[Gaussian(0.5), Linear()]'."
+        ),
+    ] = None
+    config: Annotated[str | None, typer.Option(help="TOML file with the same settings; options go before it.")] = None
+    classes: Annotated[
+        str | None, typer.Option(help="All labels, separated by commas.", show_default="found by a first pass")
+    ] = None
+
+
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """Make a command of a function: option groups become options, errors become messages and exit codes."""
+    hints = get_type_hints(function, include_extras=True)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name in groups:
+            types = get_type_hints(groups[name], include_extras=True)
+            parameters += [
+                parameter.replace(name=each.name, annotation=types[each.name], default=each.default)
+                for each in fields(groups[name])
+            ]
+        else:
+            parameters.append(parameter.replace(annotation=hints[name]))
+    keyword_only = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+
+    @functools.wraps(function)
+    def run(**values: Any) -> None:
+        for name, group in groups.items():
+            values[name] = group(**{each.name: values.pop(each.name) for each in fields(group)})
+        try:
+            function(**values)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # The reader, such as head, has all it wants. Nothing may be written to the pipe again, at exit neither.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(EXIT_BROKEN_PIPE)
+        except KeyboardInterrupt:
+            sys.exit(EXIT_INTERRUPTED)
+        except MemoryError:
+            fail("out of memory; a --budget bounds what a model needs")
+        except (ValueError, OSError) as error:
+            fail(_message(error))
+
+    del run.__wrapped__
+    run.__signature__ = inspect.Signature(keyword_only)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def fail(message: str, code: int = EXIT_FAILED) -> None:
+    """Say what is wrong and leave."""
+    print(f"bomkl: error: {message}", file=sys.stderr)
+    sys.exit(code)
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{os.fsdecode(error.filename)}: {error.strerror}"
+    return str(error)

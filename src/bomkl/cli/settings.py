@@ -1,0 +1,184 @@
+"""From names, options and TOML files to an estimator and to the way rows are read."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import dataclasses
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bomkl.cli.options import AlgorithmOptions, RowOptions
+
+DEFAULT_ALGORITHM = "BOMKC(SPA)"
+
+
+def make_estimator(name: str, budget: int | None) -> Any:
+    """Make an estimator by the name given to ``--algorithm``: the one place that knows these names."""
+    import bomkl
+    from bomkl import paper
+
+    if name in ("BudgetMKLClassifier", "BudgetMKLRegressor"):
+        return getattr(bomkl, name)(budget=budget)
+    return paper.algorithm(name, budget=budget)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run is to do, as plain values: it is kept in the model file."""
+
+    algorithm: str = DEFAULT_ALGORITHM
+    budget: int | None = None
+    seed: int = 0
+    parameters: dict[str, str] = field(default_factory=dict)
+    classes: str | None = None
+    rows: dict[str, Any] = field(default_factory=dict)
+
+    def estimator(self) -> Any:
+        """Make the estimator, not yet fitted."""
+        estimator = make_estimator(self.algorithm, self.budget)
+        estimator.set_params(random_state=self.seed)
+        for name, text in self.parameters.items():
+            set_parameter(estimator, name, text)
+        return estimator
+
+    def differences(self, other: Settings) -> str:
+        """Name the settings in which two runs differ."""
+        mine, others = dataclasses.asdict(self), dataclasses.asdict(other)
+        return ", ".join(
+            f"{name} ({mine[name]!r}, now {others[name]!r})" for name in mine if mine[name] != others[name]
+        )
+
+
+def read_settings(algorithm: AlgorithmOptions, rows: RowOptions) -> Settings:
+    """Put together what the options and the TOML file say; options go before the file."""
+    file = _read_config(algorithm.config)
+    parameters = {str(name): _as_text(value) for name, value in file.get("parameters", {}).items()}
+    for each in algorithm.parameter or ():
+        name, equals, text = each.partition("=")
+        if not equals:
+            raise ValueError(f"A parameter must be NAME=VALUE. Got {each!r} instead.")
+        parameters[name.strip()] = text.strip()
+    budget = file.get("budget") if algorithm.budget is None else algorithm.budget
+    return Settings(
+        algorithm=algorithm.algorithm or file.get("algorithm", DEFAULT_ALGORITHM),
+        budget=budget,
+        seed=file.get("seed", 0) if algorithm.seed is None else algorithm.seed,
+        parameters=parameters,
+        classes=file.get("classes") if algorithm.classes is None else algorithm.classes,
+        rows=row_settings(rows, file.get("rows", {})),
+    )
+
+
+def row_settings(options: RowOptions, file: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Those settings of `open_stream` that differ from its defaults; options go before the file."""
+    chosen = dict(file or {})
+    names = {each.name: each.default for each in dataclasses.fields(RowOptions)}
+    if unknown := sorted(set(chosen) - set(names)):
+        raise ValueError(f"The table [rows] must hold some of {sorted(names)}. Got {unknown} instead.")
+    for name, default in names.items():
+        value = getattr(options, name)
+        if value != default:
+            chosen[name] = value
+    return {name: value for name, value in chosen.items() if value != names[name]}
+
+
+def stream_arguments(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of `open_stream` for settings of rows."""
+    arguments = dict(settings)
+    if "features" in arguments:
+        arguments["n_features"] = arguments.pop("features")
+    if isinstance(label := arguments.get("label"), str) and label.lstrip("-").isdigit():
+        arguments["label"] = int(label)
+    if isinstance(missing := arguments.get("missing"), str) and missing not in ("error", "skip"):
+        with contextlib.suppress(ValueError):  # open_stream says what it may be
+            arguments["missing"] = float(missing)
+    return arguments
+
+
+def set_parameter(estimator: Any, name: str, text: str) -> None:
+    """Set a parameter, or with a dot one setting of a learner or combiner, from its text.
+
+    Examples
+    --------
+    >>> from bomkl import BudgetMKLClassifier
+    >>> model = BudgetMKLClassifier()
+    >>> set_parameter(model, "learner.eta", "0.2")
+    >>> set_parameter(model, "kernels", "[Gaussian(2**-3), Linear()]")
+    >>> model.learner, model.kernels
+    (SPA(eta=0.2, alpha=1.0, beta=3.0), [Gaussian(sigma=0.125), Linear()])
+    """
+    known = estimator.get_params(deep=False)
+    outer, dot, inner = name.partition(".")
+    if outer not in known:
+        raise ValueError(f"{type(estimator).__name__} has no parameter {outer!r}. It has {', '.join(sorted(known))}.")
+    value = parse_value(text)
+    if dot:
+        part = known[outer]
+        if part is None and hasattr(estimator, f"_{outer}"):
+            part = getattr(estimator, f"_{outer}")()  # what None stands for
+        names = [each.name for each in dataclasses.fields(part)] if dataclasses.is_dataclass(part) else []
+        if inner not in names or isinstance(part, type):
+            raise ValueError(f"{outer} is {part!r} and has no setting {inner!r}.")
+        value = dataclasses.replace(part, **{inner: value})
+    estimator.set_params(**{outer: value})
+
+
+def parse_value(text: str) -> Any:
+    """Read a value: a number, True, False, None, a list, a kernel, learner or combiner, or else a word.
+
+    Examples
+    --------
+    >>> parse_value("2**-3"), parse_value("vote"), parse_value("PA(C=0.5)"), parse_value("None")
+    (0.125, 'vote', PA(C=0.5), None)
+    """
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except SyntaxError:
+        return text
+    if isinstance(tree, ast.Name):
+        return tree.id
+    return _value_of(tree, text)
+
+
+def _value_of(node: ast.expr, text: str) -> Any:
+    from bomkl.modelfile import spec_classes
+
+    match node:
+        case ast.Constant(value=bool() | int() | float() | str() | None as value):
+            return value
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_value_of(operand, text)
+        case ast.BinOp(left=ast.Constant(value=int() as base), op=ast.Pow(), right=exponent):
+            return float(base) ** float(_value_of(exponent, text))
+        case ast.List(elts=items) | ast.Tuple(elts=items):
+            return [_value_of(item, text) for item in items]
+        case ast.Dict(keys=keys, values=values):
+            return {_value_of(k, text): _value_of(v, text) for k, v in zip(keys, values, strict=True) if k is not None}
+        case ast.Call(func=ast.Name(id=name), args=items, keywords=named) if name in spec_classes():
+            settings = {each.arg: _value_of(each.value, text) for each in named if each.arg is not None}
+            try:
+                return spec_classes()[name](*[_value_of(item, text) for item in items], **settings)
+            except TypeError as error:
+                raise ValueError(f"{text!r}: {error}") from error
+    raise ValueError(f"{text!r} is no value: a number, a word, a list, or a kernel, learner or combiner was expected.")
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else repr(value)
+
+
+def _read_config(path: str | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    with open(path, "rb") as file:
+        try:
+            content = tomllib.load(file)
+        except tomllib.TOMLDecodeError as error:
+            raise ValueError(f"{path}: {error}") from error
+    names = [each.name for each in dataclasses.fields(Settings)]
+    if unknown := sorted(set(content) - set(names)):
+        raise ValueError(f"{path}: settings must be some of {names}. Got {unknown} instead.")
+    return content

@@ -1,0 +1,345 @@
+"""Model files: one file, versioned, checksummed, without pickle, written so that an old file is never lost.
+
+Layout, all numbers little-endian::
+
+    8 bytes   magic
+    4 bytes   format version
+    8 bytes   length of the header
+    8 bytes   length of the arrays
+    header    JSON: a tree of plain values, and a table with the dtype and shape of every array
+    arrays    raw, one after the other in the order of the table
+    32 bytes  SHA-256 of everything before
+
+Nothing of a file is used before its checksum and every size in it have been checked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import importlib
+import json
+import math
+import os
+import stat
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bomkl import combiners, kernels, learners
+
+FORMAT_VERSION = 1
+_MAGIC = b"BOMKL\r\n\x1a"  # like PNG's: a transfer that changes line ends is noticed
+_PREFIX = struct.Struct("<8sIQQ")
+_CHECKSUM_BYTES = 32
+_DTYPES = frozenset({"|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f4", "<f8"})
+
+
+class ModelFileError(ValueError):
+    """A file that is not a model file, is damaged, or holds what this version cannot read."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """What a model file holds.
+
+    Parameters
+    ----------
+    estimator : estimator of this package
+        Fitted or not.
+    notes : dict, default={}
+        Plain values that the program that wrote the file wants to find again, such as how rows are read.
+    """
+
+    estimator: Any
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+def save(estimator: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None) -> None:
+    """Save an estimator, fitted or not; a file that is already there is replaced only when the new one is complete.
+
+    Parameters
+    ----------
+    estimator : estimator of this package
+        What to save. Callables among its parameters cannot be saved.
+    path : path
+        Where to.
+    notes : mapping or None, default=None
+        Plain values to keep with it.
+
+    Examples
+    --------
+    >>> import tempfile, os
+    >>> from bomkl import BudgetMKLClassifier
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.bomkl")
+    >>> save(BudgetMKLClassifier(budget=100).fit([[0.0], [1.0]], [0, 1]), path)
+    >>> load(path).predict([[1.0]]).shape
+    (1,)
+    """
+    write(path, Model(estimator, dict(notes or {})))
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Load an estimator that goes on exactly where the saved one stopped.
+
+    Parameters
+    ----------
+    path : path
+        A model file.
+
+    Returns
+    -------
+    estimator
+    """
+    return read(path).estimator
+
+
+def write(path: str | os.PathLike[str], model: Model) -> None:
+    """Write a model file atomically: it is either the old one or the complete new one, whatever happens."""
+    arrays: list[NDArray[Any]] = []
+    tree = {"estimator": _encode(model.estimator, "", arrays), "notes": _encode(model.notes, "notes", arrays)}
+    table = [{"dtype": array.dtype.str, "shape": list(array.shape)} for array in arrays]
+    header = json.dumps({"model": tree, "arrays": table}, allow_nan=False, separators=(",", ":")).encode()
+    size = sum(array.nbytes for array in arrays)
+    digest = hashlib.sha256()
+    with _replacing(os.fspath(path)) as file:
+        for piece in (_PREFIX.pack(_MAGIC, FORMAT_VERSION, len(header), size), header, *map(_raw, arrays)):
+            digest.update(piece)
+            file.write(piece)
+        file.write(digest.digest())
+
+
+def read(path: str | os.PathLike[str]) -> Model:
+    """Read a model file and check all of it; raises `ModelFileError` if anything is wrong."""
+    name = os.fspath(path)
+    try:
+        with open(name, "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise ModelFileError("not a regular file")
+            header_bytes, array_bytes = _sizes(file.read(_PREFIX.size), status.st_size)
+            file.seek(0)
+            data = file.read(status.st_size)
+        if len(data) != status.st_size or hashlib.sha256(data[:-_CHECKSUM_BYTES]).digest() != data[-_CHECKSUM_BYTES:]:
+            raise ModelFileError("the checksum is wrong: the file is damaged")
+        view = memoryview(data)[_PREFIX.size :]
+        return _parse(bytes(view[:header_bytes]), view[header_bytes : header_bytes + array_bytes])
+    except ModelFileError as error:
+        raise ModelFileError(f"{name}: {error}") from error.__cause__
+
+
+def _sizes(prefix: bytes, file_size: int) -> tuple[int, int]:
+    """Lengths of header and arrays, after checking that they are those of the file."""
+    if len(prefix) < _PREFIX.size or not prefix.startswith(_MAGIC):
+        raise ModelFileError("not a model file of bomkl, or cut off at its start")
+    _, version, header_bytes, array_bytes = _PREFIX.unpack(prefix)
+    if not 1 <= version <= FORMAT_VERSION:
+        raise ModelFileError(f"format version {version}, but this bomkl reads versions 1 to {FORMAT_VERSION}")
+    if _PREFIX.size + header_bytes + array_bytes + _CHECKSUM_BYTES != file_size:
+        raise ModelFileError("the file does not have the size that its header says: it is cut off or damaged")
+    return header_bytes, array_bytes
+
+
+def _parse(header: bytes, data: memoryview) -> Model:
+    try:
+        content = json.loads(header)
+        table, tree = content["arrays"], content["model"]
+        arrays = _arrays(table, data)
+        estimator, notes = _decode(tree["estimator"], arrays), _decode(tree["notes"], arrays)
+    except ModelFileError:
+        raise
+    except Exception as error:  # what a hostile header can lead to has no end, and all of it means the same
+        raise ModelFileError(f"the content is not one that bomkl writes ({error!r})") from error
+    if not (hasattr(estimator, "get_params") and isinstance(notes, dict)):
+        raise ModelFileError("the file does not hold an estimator")
+    return Model(estimator, notes)
+
+
+def _arrays(table: Any, data: memoryview) -> list[NDArray[Any]]:
+    arrays, at = [], 0
+    for entry in table:
+        dtype, shape = entry["dtype"], entry["shape"]
+        if dtype not in _DTYPES or not all(type(length) is int and length >= 0 for length in shape):
+            raise ModelFileError(f"an array of type {dtype!r} and shape {shape!r} cannot be read")
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        if size > len(data) - at:
+            raise ModelFileError("an array is larger than the file")
+        arrays.append(np.frombuffer(data[at : at + size], dtype=dtype).reshape(shape).copy())
+        at += size
+    if at != len(data):
+        raise ModelFileError("the arrays do not fill the file")
+    return arrays
+
+
+def _raw(array: NDArray[Any]) -> Any:
+    return array.reshape(-1).view(np.uint8).data
+
+
+# Values that JSON lacks are objects with one key that starts with "$".
+
+
+def _encode(value: Any, where: str, arrays: list[NDArray[Any]]) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"$float": repr(value)}
+    if isinstance(value, list):
+        return [_encode(item, f"{where}[{at}]", arrays) for at, item in enumerate(value)]
+    if isinstance(value, tuple):
+        return {"$tuple": _encode(list(value), where, arrays)}
+    if isinstance(value, np.ndarray):
+        return _encode_array(value, where, arrays)
+    if isinstance(value, Mapping):
+        if all(isinstance(key, str) and not key.startswith("$") for key in value):
+            return {key: _encode(item, f"{where}.{key}", arrays) for key, item in value.items()}
+        return {"$pairs": _encode([list(pair) for pair in value.items()], where, arrays)}
+    if is_dataclass(value) and spec_classes().get(type(value).__name__) is type(value):
+        settings = {each.name: getattr(value, each.name) for each in fields(value)}
+        return {"$spec": [type(value).__name__, _encode(settings, where, arrays)]}
+    if isinstance(value, np.dtype):
+        return {"$dtype": value.newbyteorder("<").str}
+    if hasattr(value, "get_params") and _estimators().get(type(value).__name__) is type(value):
+        return _encode_estimator(value, where, arrays)
+    if callable(value):
+        raise ModelFileError(
+            f"{where} is the Python function {value!r}; a model file holds no code. Use one of the kernels of "
+            "bomkl.kernels and plain numbers instead, or pickle the estimator."
+        )
+    raise ModelFileError(f"{where} is a {type(value).__name__}, which a model file cannot hold: {value!r}")
+
+
+def _encode_estimator(estimator: Any, where: str, arrays: list[NDArray[Any]]) -> Any:
+    params = estimator.get_params(deep=False)
+    state = {name: value for name, value in estimator.__getstate__().items() if name not in params}
+    at = f"{where}." if where else ""
+    encoded = [{name: _encode(value, at + name, arrays) for name, value in part.items()} for part in (params, state)]
+    return {"$estimator": [type(estimator).__name__, *encoded]}
+
+
+def _encode_array(array: NDArray[Any], where: str, arrays: list[NDArray[Any]]) -> Any:
+    if array.dtype.kind in "UO":
+        if not all(isinstance(item, str) for item in array.ravel()):
+            raise ModelFileError(f"{where} is an array of objects that are not strings, which a model file cannot hold")
+        return {"$strings": [list(array.shape), array.ravel().tolist()]}
+    little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).reshape(array.shape)
+    if little.dtype.str not in _DTYPES:
+        raise ModelFileError(f"{where} is an array of type {array.dtype}, which a model file cannot hold")
+    arrays.append(little)
+    return {"$array": len(arrays) - 1}
+
+
+def _decode(value: Any, arrays: list[NDArray[Any]]) -> Any:
+    if isinstance(value, list):
+        return [_decode(item, arrays) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if len(value) != 1 or not (tag := next(iter(value))).startswith("$"):
+        return {key: _decode(item, arrays) for key, item in value.items()}
+    content = value[tag]
+    if tag == "$float":
+        return {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}[content]
+    if tag == "$array":
+        if type(content) is not int or content < 0:
+            raise ModelFileError("an array number is wrong")
+        return arrays[content]
+    if tag == "$strings":
+        shape, texts = content
+        if not all(isinstance(text, str) for text in texts):
+            raise ModelFileError("an array of strings holds something else")
+        return np.array(texts, dtype=object if not texts else None).astype(str).reshape(shape)
+    if tag == "$tuple":
+        return tuple(_decode(content, arrays))
+    if tag == "$pairs":
+        return dict(_decode(content, arrays))
+    if tag == "$dtype":
+        if content not in _DTYPES:
+            raise ModelFileError(f"arrays of type {content!r} cannot be read")
+        return np.dtype(content)
+    if tag == "$estimator":
+        name, params, state = content
+        return _revive(name, _decode(params, arrays), _decode(state, arrays))
+    if tag == "$spec":
+        name, settings = content
+        return spec_classes()[name](**_decode(settings, arrays))
+    raise ModelFileError(f"unknown kind of value {tag!r}")
+
+
+def _revive(name: str, params: dict[str, Any], state: dict[str, Any]) -> Any:
+    kind = _estimators().get(name)
+    if kind is None:
+        raise ModelFileError(f"it holds a {name!r}, which is no estimator of this version of bomkl")
+    estimator = kind(**params)
+    if hiding := [attribute for attribute in state if hasattr(kind, attribute) or attribute in params]:
+        raise ModelFileError(f"what it holds for {hiding} cannot be part of a {name}")
+    estimator.__setstate__({**params, **state})
+    return estimator
+
+
+def _estimators() -> dict[str, Any]:
+    """Estimators by the name under which the package offers them: classes that a model file can bring to life."""
+    package = importlib.import_module("bomkl")
+    offered = [getattr(package, name) for name in package.__all__]
+    offered += [kind for module in offered if isinstance(module, ModuleType) for kind in vars(module).values()]
+    return {kind.__name__: kind for kind in offered if isinstance(kind, type) and hasattr(kind, "get_params")}
+
+
+def spec_classes() -> dict[str, Any]:
+    """Kernels, learners and combiners by name: the other classes that a model file can bring to life."""
+    return {
+        name: spec
+        for module in (kernels, learners, combiners)
+        for name, spec in vars(module).items()
+        if is_dataclass(spec) and isinstance(spec, type) and spec.__module__ == module.__name__ and name[0] != "_"
+    }
+
+
+@contextlib.contextmanager
+def _replacing(path: str) -> Iterator[Any]:
+    """Open a temporary file that takes the place of `path` once all of it is on the disk."""
+    folder, name = os.path.split(os.path.abspath(os.path.realpath(path)))
+    target, temporary = os.path.join(folder, name), os.path.join(folder, f".{name}.tmp")
+    descriptor = _open_locked(temporary)
+    with os.fdopen(descriptor, "wb") as file:
+        try:
+            yield file
+            file.flush()
+            os.fsync(descriptor)
+            os.replace(temporary, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+    folder_descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(folder_descriptor)
+    finally:
+        os.close(folder_descriptor)
+
+
+def _open_locked(temporary: str) -> int:
+    """Open a file that no other process writes at the same time.
+
+    The lock ends with its process, so what a killed process left behind is in nobody's way.
+    """
+    while True:
+        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Between opening and locking, another process may have moved the file to its final name.
+            if os.stat(temporary).st_ino == os.fstat(descriptor).st_ino:
+                os.ftruncate(descriptor, 0)
+                return descriptor
+            os.close(descriptor)
+        except FileNotFoundError:
+            os.close(descriptor)
+        except BlockingIOError as error:
+            os.close(descriptor)
+            raise ModelFileError(f"{temporary}: another process is writing this model") from error

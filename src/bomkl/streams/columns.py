@@ -1,0 +1,154 @@
+"""Columns of a table to columns of a matrix: numbers, recorded vocabularies and hashed strings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils import murmurhash3_32
+
+from bomkl.streams.errors import BadLineError, BadLines, StreamError
+from bomkl.streams.labels import Cells, Lines, is_missing, plain_numbers, to_number
+from bomkl.streams.options import Options
+from bomkl.streams.schema import Column, Schema
+
+Refuse = Callable[[int, str, str], None]
+
+
+def infer_column(name: str, cells: Cells, options: Options, file: str) -> Column:
+    """Guess what a column holds from some of its cells: numbers, if nearly all of them are numbers."""
+    if name not in options.strings and _mostly_numbers(cells):
+        return Column(name, "number")
+    if options.categorical == "hash":
+        return Column(name, "hash")
+    if options.categorical == "error":
+        text = next(str(cell) for cell in cells if not _is_number(cell))
+        raise StreamError(f"{file}: column {name}: holds strings such as {text!r}, and strings were not to be encoded")
+    return widen_column(Column(name, "vocabulary"), cells, options, file)
+
+
+def widen_column(column: Column, cells: Cells, options: Options, file: str) -> Column:
+    """Add the values of some more cells to what is known of a column."""
+    if column.kind != "vocabulary":
+        return column
+    new = sorted({_text(cell) for cell in cells if not is_missing(cell)} - set(column.values))
+    if len(column.values) + len(new) > options.max_values:
+        raise StreamError(
+            f"{file}: column {column.name}: has more than {options.max_values} different strings; "
+            "hash them (categorical='hash') or leave the column out"
+        )
+    return replace(column, values=column.values + tuple(new))
+
+
+def encode_columns(
+    cells: dict[str, Cells],
+    schema: Schema,
+    keep: NDArray[np.bool_],
+    file: str,
+    lines: Lines,
+    options: Options,
+    bad: BadLines,
+) -> Any:
+    """Matrix of a table's rows; dense, or CSR where columns are hashed."""
+    columns = schema.columns
+    if columns is None:
+        raise StreamError(f"{file}: is a table, but features without names are needed")
+    known = {column.name for column in columns} | set(schema.ignored) | {schema.label}
+    if absent := [column.name for column in columns if column.name not in cells]:
+        raise StreamError(f"{file}: the columns {absent} are missing")
+    if unknown := [name for name in cells if name not in known]:
+        raise StreamError(f"{file}: the columns {unknown} were not there before; leave them out with 'ignore'")
+
+    def refuse(row: int, name: str, reason: str) -> None:
+        if keep[row]:
+            keep[row] = False
+            bad.report(BadLineError(file, int(lines[row]), reason, column=name, text=str(cells[name][row])))
+
+    def missing(row: int, name: str) -> None:
+        if options.missing == "error":
+            refuse(row, name, "the value is missing")
+        elif options.missing == "skip":
+            keep[row] = False
+
+    dense = np.zeros((len(lines), schema.n_features - schema.buckets))
+    hashed: list[sparse.csr_array] = []
+    at = 0
+    for column in columns:
+        values = cells[column.name]
+        if column.kind == "number":
+            dense[:, at] = _numbers(values, column.name, options, refuse, missing)
+            at += 1
+        elif column.kind == "vocabulary":
+            place = {value: at + position for position, value in enumerate(column.values)}
+            for row, cell in enumerate(values):
+                if is_missing(cell):
+                    missing(row, column.name)
+                elif (position := place.get(_text(cell))) is not None:
+                    dense[row, position] = 1.0
+            at += len(column.values)
+        else:
+            hashed.append(_hashed(values, column.name, schema.buckets, missing))
+    if not hashed:
+        return dense
+    return sparse.csr_array(sparse.hstack([sparse.csr_array(dense), sum(hashed[1:], hashed[0])], format="csr"))
+
+
+def _numbers(
+    cells: Cells, name: str, options: Options, refuse: Refuse, missing: Callable[[int, str], None]
+) -> NDArray[np.float64]:
+    numbers = plain_numbers(cells)
+    if numbers is None:
+        numbers = np.zeros(len(cells))
+        for row, cell in enumerate(cells):
+            try:
+                numbers[row] = to_number(cell)
+            except (ValueError, TypeError):
+                refuse(row, name, "not a number")
+    if not np.isfinite(numbers).all():
+        for at in np.flatnonzero(np.isinf(numbers)):
+            refuse(int(at), name, "not a finite number")
+        for at in np.flatnonzero(np.isnan(numbers)):
+            missing(int(at), name)
+            numbers[at] = 0.0 if isinstance(options.missing, str) else options.missing
+    return numbers
+
+
+def _hashed(cells: Cells, name: str, buckets: int, missing: Callable[[int, str], None]) -> sparse.csr_array:
+    """One signed entry a row, at the bucket of the hash of "name=value" (Weinberger et al., 2009)."""
+    places: dict[str, tuple[int, float]] = {}
+    rows, columns, signs = [], [], []
+    for row, cell in enumerate(cells):
+        if is_missing(cell):
+            missing(row, name)
+            continue
+        text = _text(cell)
+        if text not in places:
+            code = int(murmurhash3_32(f"{name}={text}".encode(), seed=0))
+            places[text] = abs(code) % buckets, 1.0 if code >= 0 else -1.0
+        rows.append(row)
+        columns.append(places[text][0])
+        signs.append(places[text][1])
+    return sparse.csr_array((signs, (rows, columns)), shape=(len(cells), buckets))
+
+
+def _text(cell: Any) -> str:
+    if isinstance(cell, float | np.floating) and float(cell).is_integer():
+        return str(int(cell))
+    return cell.strip() if isinstance(cell, str) else str(cell)
+
+
+def _is_number(cell: Any) -> bool:
+    try:
+        to_number(cell)
+    except (ValueError, TypeError):
+        return False
+    return True
+
+
+def _mostly_numbers(cells: Cells) -> bool:
+    # A stray word among numbers is a bad line to be told about, not a reason to take every number for a name.
+    return isinstance(cells, np.ndarray) or sum(map(_is_number, cells)) >= 0.9 * len(cells)

@@ -1,0 +1,68 @@
+"""CSV and TSV."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from itertools import chain, islice
+from typing import Any, BinaryIO
+
+from bomkl.streams.errors import BadLineError, StreamError
+from bomkl.streams.labels import Cells
+from bomkl.streams.parts import Part, Table
+from bomkl.streams.reading import Reading, utf8_lines
+
+
+def read_delimited(file: BinaryIO, reading: Reading) -> Iterator[Part]:
+    """Read CSV or TSV, quoted as RFC 4180 says."""
+    options = reading.options
+    delimiter = options.delimiter or ("\t" if options.format == "tsv" else ",")
+    reader = csv.reader(utf8_lines(file, reading), delimiter=delimiter, strict=True)
+    rows = _delimited_rows(reader, reading)
+    first = next(rows, None)
+    if first is None:
+        return
+    if options.header:
+        names = first[1]
+    else:
+        names = _positions(len(first[1]), reading)
+        rows = chain([first], rows)
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise StreamError(f"{reading.file}: the header names {twice} more than once")
+    label = reading.label_name(names)
+    while batch := list(islice(rows, options.block_rows)):
+        lines, good = [], []
+        for line, row in batch:
+            if len(row) == len(names):
+                lines.append(line)
+                good.append(row)
+            else:
+                reason = f"{len(row)} columns instead of {len(names)}"
+                reading.bad.report(BadLineError(reading.file, line, reason, text=delimiter.join(row)))
+        if good:
+            cells: dict[str, Cells] = dict(zip(names, map(list, zip(*good, strict=True)), strict=True))
+            yield Table(reading.file, cells, lines, label)
+
+
+def _positions(width: int, reading: Reading) -> list[str]:
+    """Names of the columns of a file without a header; one that has no label keeps the names of the others."""
+    schema = reading.schema
+    if schema is not None and schema.columns is not None and not reading.options.labels:
+        features = sorted([*(column.name for column in schema.columns), *schema.ignored], key=int)
+        if width == len(features):
+            return features
+    return [str(position) for position in range(width)]
+
+
+def _delimited_rows(reader: Any, reading: Reading) -> Iterator[tuple[int, list[str]]]:
+    while True:
+        start = reader.line_num + 1
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            reading.bad.report(BadLineError(reading.file, start, str(error)))
+            continue
+        if row:
+            yield start, row

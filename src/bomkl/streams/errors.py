@@ -1,0 +1,60 @@
+"""What goes wrong while reading, with the place where it went wrong."""
+
+from __future__ import annotations
+
+_SHOWN = 80  # characters of the offending text that a message repeats
+
+
+class StreamError(ValueError):
+    """A source that cannot be read at all, or not as asked."""
+
+
+class BadLineError(StreamError):
+    """One row that cannot be read.
+
+    Parameters
+    ----------
+    file : str
+        Name of the source; ``<stdin>`` for standard input.
+    line : int
+        Line of the text, or row of a binary table, counted from 1.
+    reason : str
+        What is wrong.
+    column : str or None, default=None
+        Name of the column, or position of the character in the line.
+    text : str or None, default=None
+        The text that could not be read.
+
+    Examples
+    --------
+    >>> print(BadLineError("ages.csv", 3, "not a number", column="age", text="old"))
+    ages.csv:3: column age: not a number: 'old'
+    """
+
+    def __init__(self, file: str, line: int, reason: str, column: str | None = None, text: str | None = None) -> None:
+        self.file, self.line, self.reason, self.column, self.text = file, line, reason, column, text
+        place = f"{file}:{line}: " + (f"column {column}: " if column is not None else "")
+        shown = "" if text is None else f": {text[:_SHOWN]!r}" + ("..." if len(text) > _SHOWN else "")
+        super().__init__(place + reason + shown)
+
+
+class BadLines:
+    """Decides what a bad line leads to, and counts those that were skipped.
+
+    Parameters
+    ----------
+    skip : bool
+        Whether a bad line is left out; otherwise it is raised.
+    """
+
+    def __init__(self, skip: bool) -> None:
+        self.skip = skip
+        self.count = 0
+        self.first: BadLineError | None = None
+
+    def report(self, bad: BadLineError) -> None:
+        """Raise the bad line, or count it."""
+        if not self.skip:
+            raise bad
+        self.count += 1
+        self.first = self.first or bad

@@ -1,0 +1,115 @@
+"""Labels: numbers or strings, checked against the classes that may occur."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bomkl.streams.errors import BadLineError, BadLines
+from bomkl.streams.schema import LabelKind, Schema
+
+MISSING = frozenset({"", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"})
+Cells = list[Any] | NDArray[Any]
+Lines = Sequence[int] | NDArray[np.int64]
+
+
+def is_missing(cell: Any) -> bool:
+    """Tell whether a cell of a table holds no value.
+
+    Examples
+    --------
+    >>> is_missing("NA"), is_missing(None), is_missing(float("nan")), is_missing("0")
+    (True, True, True, False)
+    """
+    return cell is None or cell != cell or (isinstance(cell, str) and cell.strip() in MISSING)
+
+
+def to_number(cell: Any) -> float:
+    """Read the number of a cell; NaN if the cell is missing, ValueError if it is no number."""
+    if is_missing(cell):
+        return float("nan")
+    if isinstance(cell, str) and "_" in cell:  # Python's digit groups are not a number to anyone else
+        raise ValueError(cell)
+    if isinstance(cell, list | dict):
+        raise ValueError(cell)
+    try:
+        return float(cell)
+    except OverflowError:
+        return float("inf")
+
+
+def plain_numbers(cells: Cells) -> NDArray[np.float64] | None:
+    """Numbers of many cells at once, or None if some of them need a closer look."""
+    try:
+        if isinstance(cells, list) and "_" in "".join(cells):
+            return None
+    except TypeError:  # not all of them strings
+        if any(isinstance(cell, str) for cell in cells):
+            return None
+    try:
+        return np.array(cells, dtype=np.float64)
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def label_kind(cells: Cells) -> LabelKind:
+    """Tell numbers from strings: labels are strings as soon as one of them is no number."""
+    if isinstance(cells, np.ndarray):
+        return "number" if cells.dtype.kind in "biuf" else "string"
+    for cell in set(map(str, cells)):
+        try:
+            to_number(cell)
+        except ValueError:
+            return "string"
+    return "number"
+
+
+def read_labels(
+    cells: Cells, schema: Schema, keep: NDArray[np.bool_], file: str, lines: Lines, bad: BadLines
+) -> NDArray[Any]:
+    """Labels of all rows; rows whose label cannot be used are reported and struck from `keep`."""
+    column = schema.label
+    y: NDArray[Any]
+
+    def refuse(row: int, reason: str) -> None:
+        if keep[row]:
+            keep[row] = False
+            bad.report(BadLineError(file, int(lines[row]), reason, column=column, text=str(cells[row])))
+
+    if schema.label_kind == "string":
+        y = np.array(["" if is_missing(cell) else str(cell) for cell in cells])
+        present = y != ""
+    else:
+        y = _numbers(cells, refuse)
+        present = ~np.isnan(y)
+        for row in np.flatnonzero(np.isinf(y)):
+            refuse(int(row), "the label is not a finite number")
+    for row in np.flatnonzero(~present):
+        refuse(int(row), "the label is missing")
+    if schema.classes is not None:
+        for row in np.flatnonzero(~np.isin(y, np.array(schema.classes)) & keep):
+            refuse(int(row), f"the label is none of the classes {list(schema.classes)}")
+    return y
+
+
+def whole_if_possible(y: NDArray[Any]) -> NDArray[Any]:
+    """Labels such as 1.0 and -1.0 as the integers they are written as."""
+    if y.dtype.kind == "f" and np.all(np.abs(y) < 2**53) and np.all(y == np.floor(y)):
+        return y.astype(np.int64)
+    return y
+
+
+def _numbers(cells: Cells, refuse: Any) -> NDArray[np.float64]:
+    numbers = plain_numbers(cells)
+    if numbers is not None:
+        return numbers
+    y = np.full(len(cells), np.nan)
+    for row, cell in enumerate(cells):
+        try:
+            y[row] = to_number(cell)
+        except ValueError:
+            refuse(row, "the label is not a number")
+    return y

@@ -1,0 +1,461 @@
+"""The command line as its users see it: what goes where, exit codes, and runs that are killed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from bomkl import BudgetMKLClassifier, modelfile
+from bomkl.cli import app
+from bomkl.cli.settings import parse_value, set_parameter
+from bomkl.kernels import Gaussian, Linear
+
+
+def bomkl(*args, input=None):
+    return CliRunner().invoke(app, [str(arg) for arg in args], input=input, catch_exceptions=False)
+
+
+def make_rows(n, seed=0):
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.normal(size=(n, 3)), 3)
+    return X, np.where(X[:, 0] * X[:, 1] > 0, 1, -1)
+
+
+def svm_text(n, seed=0):
+    return "".join(
+        f"{label:+d} " + " ".join(f"{i + 1}:{v!r}" for i, v in enumerate(row)) + "\n"
+        for row, label in zip(make_rows(n, seed)[0].tolist(), make_rows(n, seed)[1], strict=True)
+    )
+
+
+@pytest.fixture
+def svm(tmp_path):
+    path = tmp_path / "rows.svm"
+    path.write_text(svm_text(500))
+    return path
+
+
+@pytest.fixture
+def pets(tmp_path):
+    path = tmp_path / "pets.csv"
+    path.write_text("weight,coat,kind\n" + "4.5,short,cat\n30,long,dog\n0.1,none,fish\n" * 20)
+    return path
+
+
+@pytest.fixture
+def model(svm, tmp_path):
+    path = tmp_path / "m.bomkl"
+    assert bomkl("train", svm, "-o", path, "-q").exit_code == 0
+    return path
+
+
+# train and predict
+
+
+def test_train_is_what_the_library_learns(svm, model):
+    X, y = make_rows(500)
+    expected = BudgetMKLClassifier(random_state=0).partial_fit(X, y)
+    loaded = modelfile.load(model)
+    np.testing.assert_allclose(loaded.decision_function(X), expected.decision_function(X), rtol=1e-9, atol=1e-12)
+    assert loaded.mistakes_ == expected.mistakes_
+
+
+def test_predictions(svm, model, tmp_path):
+    X, _ = make_rows(500)
+    loaded = modelfile.load(model)
+    done = bomkl("predict", model, svm)
+    assert done.stdout.split() == [str(label) for label in loaded.predict(X)]
+    assert done.stderr == ""
+    margins = bomkl("predict", model, svm, "--kind", "margins").stdout.split()
+    np.testing.assert_allclose(np.array(margins, dtype=float), loaded.decision_function(X), rtol=1e-12)
+    bomkl("predict", model, svm, "-o", tmp_path / "out")
+    assert (tmp_path / "out").read_text() == done.stdout
+    unlabelled = "".join(line.split(" ", 1)[1] for line in svm.read_text().splitlines(keepends=True))
+    assert bomkl("predict", model, "-", input=unlabelled).stdout == done.stdout
+    refused = bomkl("predict", model, svm, "--kind", "probabilities")
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert "a BudgetMKLClassifier has no probabilities" in refused.stderr
+
+
+def test_strings_several_classes_and_columns_in_another_order(pets, tmp_path):
+    model = tmp_path / "m"
+    assert bomkl("train", pets, "-o", model, "--label", "kind", "-q", "--passes", 3).exit_code == 0
+    (tmp_path / "new.csv").write_text("coat,weight\nlong,31\nnone,0.2\nshort,5\nwoolly,5\n")
+    assert bomkl("predict", model, tmp_path / "new.csv").stdout.split()[:3] == ["dog", "fish", "cat"]
+    margins = bomkl("predict", model, tmp_path / "new.csv", "-k", "margins").stdout.splitlines()
+    assert [len(line.split("\t")) for line in margins] == [3] * 4
+    (tmp_path / "short.csv").write_text("coat\nlong\n")
+    refused = bomkl("predict", model, tmp_path / "short.csv")
+    assert refused.exit_code == 1
+    assert "the columns ['weight'] are missing" in refused.stderr
+
+
+def test_a_model_trained_by_the_library_predicts_too(svm, tmp_path):
+    X, y = make_rows(500)
+    modelfile.save(BudgetMKLClassifier(random_state=0).fit(X, y), tmp_path / "m")
+    assert len(bomkl("predict", tmp_path / "m", svm).stdout.split()) == 500
+    assert "BudgetMKLClassifier" in bomkl("inspect", tmp_path / "m").stdout
+    refused = bomkl("train", svm, "-o", tmp_path / "m", "--resume")
+    assert refused.exit_code == 1
+    assert "no run to resume" in refused.stderr
+
+
+def test_regression(tmp_path):
+    path = tmp_path / "rows.csv"
+    points = np.random.default_rng(0).uniform(-3, 3, 600)
+    path.write_text("x,label\n" + "".join(f"{x},{np.sin(x)}\n" for x in points))
+    assert bomkl("train", path, "-o", tmp_path / "m", "-a", "BudgetMKLRegressor", "-q").exit_code == 0
+    predictions = np.array(bomkl("predict", tmp_path / "m", path).stdout.split(), dtype=float)
+    assert np.abs(predictions - np.sin(points)).mean() < 0.15
+    assert "epsilon=0.1" in bomkl("inspect", tmp_path / "m").stdout
+
+
+# eval
+
+
+def test_eval_writes_the_table_to_stderr_and_figures_to_stdout(svm):
+    done = bomkl("eval", svm)
+    assert done.stdout.splitlines()[0] == "rows\t500"
+    lines = done.stderr.splitlines()
+    assert lines[0].split() == ["rows", "error", "since", "last", "SVs", "top", "kernel"]
+    assert [line.split()[0] for line in lines[1:]] == ["64", "128", "256", "500"]
+    assert bomkl("eval", svm, "-q").stderr == ""
+
+
+def test_eval_json(svm, model):
+    done = bomkl("eval", svm, "--json", "--every", 200)
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [record["rows"] for record in records] == [200, 400, 500]
+    assert records[-1]["error"] == pytest.approx(modelfile.load(model).mistakes_ / 500)
+    assert len(records[0]["kernel_weights"]) == len(records[0]["kernels"]) == 16
+
+
+def test_eval_of_a_compressed_pipe(svm):
+    done = bomkl("eval", "-", input=gzip.compress(svm.read_bytes()))
+    assert done.stdout == bomkl("eval", svm).stdout
+
+
+def test_rare_features_that_come_late_in_a_pipe():
+    early, late = "+1 1:1 5:1\n-1 2:1\n" * 10_000, "+1 7:1\n"
+    assert bomkl("eval", "-", "-q", "--budget", 5, input=early + late).exit_code == 0
+    refused = bomkl("eval", "-", "-q", "--budget", 5, input=early + "+1 9:1\n")
+    assert refused.exit_code == 1
+    assert "<stdin>:20001: feature 9 is beyond the 8 that were told or found" in refused.stderr
+    assert bomkl("eval", "-", "-q", "--budget", 5, "--features", 9, input=early + "+1 9:1\n").exit_code == 0
+
+
+@pytest.mark.parametrize("algorithm", ["BOMKC(RBP)", "SPA", "OMKC(DD)", "Perceptron(*)"])
+def test_algorithms_by_name(svm, tmp_path, algorithm):
+    assert bomkl("eval", svm, "-a", algorithm, "-q").exit_code == 0
+    assert bomkl("train", svm, "-o", tmp_path / "m", "-a", algorithm, "-q").exit_code == 0
+    assert bomkl("predict", tmp_path / "m", svm).exit_code == 0
+
+
+# settings
+
+
+def test_options_and_files_agree_and_options_go_first(svm, tmp_path):
+    config = tmp_path / "run.toml"
+    config.write_text(
+        'algorithm = "BOMKC(SPA)"\nbudget = 20\nseed = 7\n'
+        '[parameters]\n"learner.eta" = 0.2\nkernels = "[Gaussian(2**-1), Linear()]"\n'
+        '[rows]\nformat = "svmlight"\n'
+    )
+    options = ["--budget", 20, "--seed", 7, "-p", "learner.eta=0.2", "-p", "kernels=[Gaussian(0.5), Linear()]"]
+    assert bomkl("eval", svm, "--config", config).stdout == bomkl("eval", svm, *options).stdout
+    bomkl("train", svm, "-o", tmp_path / "m", "--config", config, "-p", "learner.eta=0.3", "-q")
+    model = modelfile.load(tmp_path / "m")
+    assert (model.learner.eta, model.budget, model.random_state, model.kernels) == (
+        0.3,
+        20,
+        7,
+        [Gaussian(0.5), Linear()],
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["-a", "SVM"], "There is no algorithm 'SVM'"),
+        (["-p", "depth=3"], "has no parameter 'depth'"),
+        (["-p", "learner.depth=3"], "has no setting 'depth'"),
+        (["-p", "learner.eta=-1"], "The 'eta' parameter of SPA must be"),
+        (["-p", "learner"], "must be NAME=VALUE"),
+        (["-p", "kernels=[__import__('os')]"], "is no value"),
+        (["-p", "learner=SPA(1, 2, 3, 4)"], "SPA(1, 2, 3, 4)"),
+        (["--missing", "often"], "The 'missing' parameter of open_stream must be"),
+        (["--format", "xls"], "The 'format' parameter of open_stream must be"),
+        (["--config", "absent.toml"], "absent.toml: No such file"),
+    ],
+)
+def test_wrong_settings(svm, args, message):
+    done = bomkl("eval", svm, *args)
+    assert done.exit_code in (1, 2)
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_wrong_settings_in_a_file(svm, tmp_path):
+    for text, message in (("depth = 3", "depth"), ("= 3", "Invalid"), ("[rows]\nsep = 3", "sep")):
+        (tmp_path / "c.toml").write_text(text)
+        done = bomkl("eval", svm, "--config", tmp_path / "c.toml")
+        assert done.exit_code == 1
+        assert message in done.stderr
+
+
+def test_values():
+    assert parse_value("[1, -2.5, 'a', None]") == [1, -2.5, "a", None]
+    assert parse_value("{0: 2.0, 1: 1}") == {0: 2.0, 1: 1}
+    assert parse_value("so, what?") == "so, what?"
+    with pytest.raises(ValueError, match="kernels is 'paper' and has no setting"):
+        set_parameter(BudgetMKLClassifier(), "kernels.sigma", "3")
+
+
+# errors
+
+
+@pytest.mark.parametrize(
+    ("text", "args", "message"),
+    [
+        ("", [], "there are no rows"),
+        ("a,label\n", ["--format", "csv"], "there are no rows"),
+        ("a,label\n1,x\n2,x\n", ["--format", "csv"], "there is only one class (x); name all of them with --classes"),
+        ("a,label\n1,x\n2,y\nz,x\n" + "1,x\n" * 20, ["--format", "csv"], "rows:4: column a: not a number: 'z'"),
+        ("1 1:1\n-1 1:z\n", [], "rows:2: column 6: the value is not a finite number: 'z'"),
+        ("1 1:1\n-1 1:2\n3 1:1\n", ["--classes", "1,-1"], "rows:3: the label is none of the classes [1, -1]: '3.0'"),
+        ("1 1:1\n-1 3:2\n", ["--features", "2"], "rows:2: feature 3 is beyond the 2 "),
+        ("a,b\n1,2\n", ["--format", "csv"], "there is no label column 'label'; the columns are ['a', 'b']"),
+    ],
+)
+def test_bad_rows(tmp_path, text, args, message):
+    (tmp_path / "rows").write_text(text)
+    for command in (["eval"], ["train", "-o", tmp_path / "m"]):
+        done = bomkl(*command, tmp_path / "rows", *args)
+        assert done.exit_code == 1
+        assert message in done.stderr
+        assert done.stderr.splitlines()[-1].startswith("bomkl: error: ")
+        assert not (tmp_path / "m").exists()
+
+
+def test_bad_lines_are_skipped_and_counted(svm, model):
+    lines = svm.read_text().splitlines(keepends=True)
+    svm.write_text("".join([*lines[:9], "1 x:3\n", *lines[9:300], "nonsense\n", *lines[300:]]))
+    done = bomkl("train", svm, "-o", f"{model}2", "--on-bad-line", "skip", "-q")
+    assert done.exit_code == 0
+    assert "2 bad lines were skipped; the first: " in done.stderr
+    assert "rows.svm:10: column 3: not an index:value pair: 'x:3'" in done.stderr
+    assert modelfile.load(f"{model}2").mistakes_ == modelfile.load(model).mistakes_
+
+
+def test_missing_files_and_bad_models(svm, tmp_path):
+    for args in (
+        ["eval", "absent.svm"],
+        ["predict", "absent", svm],
+        ["inspect", "absent"],
+        ["predict", svm, svm],
+        ["inspect", svm],
+    ):
+        done = bomkl(*args)
+        assert done.exit_code == 1
+        assert done.stderr.startswith("bomkl: error: ")
+    assert bomkl("train", svm).exit_code == 2
+    assert bomkl("train", svm, "-o", tmp_path / "no" / "m").exit_code == 1
+    assert bomkl("frobnicate").exit_code == 2
+
+
+def test_version_and_help():
+    assert bomkl("--version").stdout.startswith("bomkl ")
+    shown = bomkl("--help").stdout
+    for name in ("train", "predict", "eval", "inspect", "convert", "demo", "reproduce", "datasets"):
+        assert f"  {name} " in shown
+    assert "--checkpoint-every" in bomkl("train", "--help").stdout
+
+
+def test_the_command_line_starts_without_heavy_imports():
+    check = "import sys, bomkl.cli; print([m for m in ('numpy', 'scipy', 'sklearn', 'pyarrow') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", check], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+# inspect and convert
+
+
+def test_inspect(model):
+    content = json.loads(bomkl("inspect", model, "--json").stdout)
+    assert (content["rows"], content["features"], content["classes"]) == (500, 3, [-1, 1])
+    assert sum(kernel["weight"] for kernel in content["kernels"]) == pytest.approx(1)
+    assert [entry["rows"] for entry in content["notes"]["history"]] == [64, 128, 256, 500]
+    shown = bomkl("inspect", model).stdout
+    for text in ("BudgetMKLClassifier", "Gaussian(sigma=1.0)", "complete", "since last"):
+        assert text in shown
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.tsv", "rows.jsonl", "rows2.svm"])
+def test_convert_there_and_back(svm, tmp_path, name):
+    assert bomkl("convert", svm, "-o", tmp_path / name).exit_code == 0
+    assert bomkl("convert", tmp_path / name).stdout == bomkl("convert", svm).stdout
+    assert bomkl("convert", svm, "--to", "xls").exit_code == 2
+
+
+def test_convert_strings(pets):
+    done = bomkl("convert", pets, "--label", "kind")
+    assert done.stdout.splitlines()[:3] == ["0 1:4.5 4:1", "1 1:30 2:1", "2 1:0.1 3:1"]
+
+
+# runs that are stopped
+
+
+def in_a_process(*args, stdin=None, stdout=None):
+    """Run a command in a process of its own, without the time that imports take."""
+    child = os.fork()
+    if child:
+        return child
+    try:
+        null = os.open(os.devnull, os.O_RDWR)
+        for number, file in ((0, stdin), (1, stdout), (2, None)):
+            os.dup2(null if file is None else file, number)
+        os.closerange(3, 1000)
+        sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
+        app([str(arg) for arg in args], standalone_mode=True)
+    except SystemExit as done:
+        os._exit(done.code or 0)
+    except BaseException:
+        os._exit(99)
+    os._exit(0)
+
+
+def exit_code(child):
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_a_reader_that_goes_away(svm, model):
+    svm.write_text(svm_text(20_000))
+    read, write = os.pipe()
+    child = in_a_process("predict", model, svm, "--kind", "margins", stdout=write)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        float(pipe.readline())
+    assert exit_code(child) == 141
+
+
+@pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_runs_that_are_stopped_again_and_again_end_in_the_same_model(tmp_path, kill):
+    (tmp_path / "rows.svm").write_text(svm_text(12_000))
+    args = [
+        "train",
+        tmp_path / "rows.svm",
+        "--budget",
+        30,
+        "--passes",
+        2,
+        "--checkpoint-every",
+        1,
+        "-q",
+        "--resume",
+        "-o",
+    ]
+    started = time.perf_counter()
+    assert exit_code(in_a_process(*args, tmp_path / "whole")) == 0
+    duration = time.perf_counter() - started
+    rng = random.Random(0)
+    stops = 0
+    for _ in range(100):
+        child = in_a_process(*args, tmp_path / "m")
+        time.sleep(rng.uniform(0.05, duration / 3))
+        os.kill(child, kill)
+        code = exit_code(child)
+        if code == 0:
+            break
+        assert code in (-kill, 128 + kill), code
+        stops += 1
+    else:
+        pytest.fail("the run never came to its end")
+    assert stops >= 2
+    assert (tmp_path / "m").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert bomkl(*args, tmp_path / "m").exit_code == 0  # a run that is complete is left as it is
+    assert (tmp_path / "m").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+def test_a_pipe_that_breaks_off_loses_nothing_learned_before(svm, tmp_path):
+    text = svm_text(20_000)
+    done = bomkl("train", "-", "-o", tmp_path / "m", "-q", input=text + "1 x:3\n")
+    assert done.exit_code == 1
+    assert "<stdin>:20001: column 3: not an index:value pair: 'x:3'" in done.stderr
+    assert "holds the rows before the error" in done.stderr
+    assert bomkl("train", "-", "-o", tmp_path / "m", "-q", "--resume", input=text).exit_code == 0
+    bomkl("train", "-", "-o", tmp_path / "whole", "-q", input=text)
+    assert (tmp_path / "m").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "notes", [{"schema": {}}, {"schema": 3}, {"settings": 3}, {"settings": {"depth": 3}, "inputs": []}]
+)
+def test_notes_that_lie(svm, tmp_path, notes):
+    X, y = make_rows(50)
+    complete = {"done_passes": 0, "row": 0, "tally": {}, "history": [], "inputs": [], "schema": {}, "settings": {}}
+    for given in (notes, complete | notes):
+        modelfile.save(BudgetMKLClassifier(random_state=0).fit(X, y), tmp_path / "m", given)
+        for args in (
+            ["predict", tmp_path / "m", svm],
+            ["inspect", tmp_path / "m"],
+            ["train", svm, "-o", tmp_path / "m", "--resume"],
+        ):
+            done = bomkl(*args)
+            assert done.exit_code in (0, 1)
+
+
+def test_resuming_another_run_is_refused(svm, model, tmp_path):
+    other = tmp_path / "other.svm"
+    other.write_text(svm_text(100, seed=1))
+    done = bomkl("train", other, "-o", model, "--resume")
+    assert done.exit_code == 1
+    assert f"use --from {model}" in done.stderr
+    done = bomkl("train", svm, "-o", model, "--resume", "--budget", 5)
+    assert "trained with other settings: budget (None, now 5)" in done.stderr
+
+
+def test_learning_other_rows_with_a_model(svm, model, tmp_path):
+    other = tmp_path / "other.svm"
+    other.write_text(svm_text(100, seed=1))
+    assert bomkl("train", other, "-o", tmp_path / "m2", "--from", model, "-q").exit_code == 0
+    expected = modelfile.load(model).partial_fit(*make_rows(100, seed=1))
+    X, _ = make_rows(50, seed=2)
+    again = modelfile.load(tmp_path / "m2")
+    assert again.n_seen_ == 600
+    np.testing.assert_array_equal(again.decision_function(X), expected.decision_function(X))
+
+
+def test_more_passes_go_on_from_a_complete_run(svm, tmp_path):
+    bomkl("train", svm, "-o", tmp_path / "two", "--passes", 2, "-q")
+    two = modelfile.load(tmp_path / "two").decision_function(make_rows(9)[0]).tolist()
+    bomkl("train", svm, "-o", tmp_path / "m", "-q")
+    bomkl("train", svm, "-o", tmp_path / "m", "-q", "--resume", "--passes", 2)
+    assert modelfile.load(tmp_path / "m").decision_function(make_rows(9)[0]).tolist() == two
+    refused = bomkl("train", "-", "-o", tmp_path / "m3", "--passes", 2, input=svm.read_bytes())
+    assert "can be read only once, so --passes must be 1" in refused.stderr
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_a_pipe_is_silent(tmp_path, stop):
+    read, write = os.pipe()
+    child = in_a_process("train", "-", "-o", tmp_path / "m", "--checkpoint-every", 1, stdin=read)
+    os.close(read)
+    # More than a block and what is read ahead; the pipe stays open, so the command waits for more.
+    os.write(write, svm_text(40_000).encode())
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "m").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    os.kill(child, stop)
+    assert exit_code(child) == 128 + stop
+    os.close(write)
+    assert modelfile.load(tmp_path / "m").n_seen_ >= 1024

@@ -1,0 +1,104 @@
+"""Progressive validation against counting by hand."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+
+from bomkl.evaluate import Progress, ProgressiveValidation, Tally, progressive_validation, read_progress
+
+
+class Scripted(ClassifierMixin, BaseEstimator):
+    """Gives the first column as its margin, and remembers what it was asked to learn."""
+
+    def __init__(self, classes=(0, 1)):
+        self.classes = classes
+
+    def score_and_learn(self, X, y, classes=None):
+        self.classes_ = np.asarray(self.classes if classes is None else classes)
+        self.learned = [*getattr(self, "learned", []), *y.tolist()]
+        m = len(self.learned)
+        self.kernels_ = ["first", "second"]
+        self.kernel_weights_ = np.array([1 / (1 + m), m / (1 + m)])
+        self.n_support_ = np.array([m, 2 * m])
+        return X[:, 0] if len(self.classes_) == 2 else X
+
+
+class ScriptedRegressor(RegressorMixin, Scripted):
+    pass
+
+
+def split(X, y, size):
+    return [(X[i : i + size], y[i : i + size]) for i in range(0, len(y), size)]
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, 1000])
+def test_errors_are_those_counted_by_hand_for_any_blocks(size):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 1)), rng.integers(0, 2, 300)
+    X[::10] = 0.0  # a zero margin is a mistake
+    wrong = (2 * y - 1) * X[:, 0] <= 0
+    model = Scripted()
+    records = list(progressive_validation(model, split(X, y, size)))
+    assert [r.rows for r in records] == [64, 128, 256, 300]
+    np.testing.assert_allclose([r.error for r in records], [wrong[: r.rows].mean() for r in records])
+    np.testing.assert_allclose(
+        [r.error_since_last for r in records],
+        [wrong[a:b].mean() for a, b in [(0, 64), (64, 128), (128, 256), (256, 300)]],
+    )
+    assert model.learned == y.tolist()
+    assert (records[-1].support_vectors, records[-1].top_kernel) == (900, "second")
+    assert records[0].to_dict()["kernel_support"] == (64, 128)
+
+
+def test_every():
+    X, y = np.ones((10, 1)), np.ones(10, dtype=int)
+    assert [r.rows for r in progressive_validation(Scripted(), split(X, y, 4), every=5)] == [5, 10]
+    assert [r.rows for r in progressive_validation(Scripted(), split(X, y, 4), every=4)] == [4, 8, 10]
+    assert list(progressive_validation(Scripted(), [], every=4)) == []
+    with pytest.raises(ValueError, match="The 'every' parameter of progressive_validation must be an int >= 1"):
+        list(progressive_validation(Scripted(), [], every=0))
+
+
+def test_multiclass_strings_and_given_classes():
+    margins = np.array([[0.1, 0.5, 0.2], [0.9, 0.5, 0.2], [0.1, 0.1, 0.2]])
+    y = np.array(["b", "b", "c"])
+    (record,) = progressive_validation(Scripted(), [(margins, y)], classes=["a", "b", "c"])
+    assert record.error == pytest.approx(1 / 3)
+
+
+def test_regression_is_measured_by_absolute_error():
+    X, y = np.array([[1.0], [2.0]]), np.array([1.5, 0.0])
+    (record,) = progressive_validation(ScriptedRegressor(), [(X, y)])
+    assert record.error == pytest.approx(1.25)
+
+
+def test_no_kernels():
+    assert Progress(1, 0.0, 0.0, 0).top_kernel == ""
+
+
+def test_records_come_back_from_json(tmp_path):
+    X, y = np.ones((100, 1)), np.ones(100, dtype=int)
+    records = list(progressive_validation(Scripted(), [(X, y)], every=30))
+    path = tmp_path / "run.jsonl"
+    path.write_text("".join(json.dumps(record.to_dict()) + "\n" for record in records))
+    assert read_progress(path) == records
+    for text in ("nonsense", "[1]", '{"rows": 3}'):
+        with pytest.raises(ValueError, match="Line 1 is not one that 'bomkl eval --json' writes"):
+            read_progress([text])
+
+
+def test_a_validation_that_is_saved_and_gone_on_with():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 1)), rng.integers(0, 2, 300)
+    whole = list(progressive_validation(Scripted(), [(X, y)]))
+    model = Scripted()
+    first = ProgressiveValidation(model)
+    records = list(first.learn(X[:100], y[:100]))
+    second = ProgressiveValidation(model, tally=Tally(**asdict(first.tally)))
+    records += [*second.learn(X[100:], y[100:]), *second.finish()]
+    assert records == whole

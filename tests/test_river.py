@@ -1,0 +1,135 @@
+"""River's own checks, and that growing never changes what was learned."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("river")
+import pandas as pd
+from river import checks, stream
+
+from bomkl import budget, river
+from bomkl.kernels import Gaussian, Linear, Polynomial
+from bomkl.learners import BOGD, BPAS, PA, RBP, SPA, Forgetron, Perceptron, Projectron
+
+LEARNERS = [Perceptron(), PA(), SPA(), RBP(), Forgetron(), BOGD(), BPAS(), Projectron()]
+KERNELS = [Gaussian(), Polynomial(2), Linear()]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", [river.BudgetMKLClassifier, river.BudgetMKLRegressor], ids=["classifier", "regressor"])
+def test_rivers_checks(kind):
+    checks.check_estimator(kind([Gaussian(), Linear()], budget=10))
+
+
+def rows(n=150, n_classes=2):
+    X = np.random.default_rng(0).normal(size=(n, 3))
+    return X, (np.abs(X).sum(axis=1) * 1.5).astype(int) % n_classes
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=repr)
+def test_two_classes_learn_as_the_estimator_does(learner):
+    X, y = rows()
+    model = river.BudgetMKLClassifier(KERNELS, learner, budget=12, seed=5)
+    for x, label in stream.iter_array(X, y, feature_names=["a", "b", "c"]):
+        model.learn_one(x, label)
+    numbers = np.where(y == y[0], 0, 1)
+    expected = budget.BudgetMKLClassifier(KERNELS, learner, budget=12, random_state=5)
+    expected.partial_fit(np.pad(X, ((0, 0), (0, 5))), numbers, classes=[0, 1])
+    names = [model.predict_one(dict(zip("abc", row, strict=True))) for row in X]
+    assert names == [(y[0], 1 - y[0])[number] for number in expected.predict(np.pad(X, ((0, 0), (0, 5))))]
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=repr)
+def test_a_new_class_changes_nothing_that_was_learned(learner):
+    X, y = rows(n_classes=2)
+    model = river.BudgetMKLClassifier(KERNELS, learner, budget=12, seed=5)
+    model.learn_many(pd.DataFrame(X), pd.Series(y))
+    frame = pd.DataFrame(X)
+    before = model._model.decision_function(model._columns.rows(frame))
+    for label in ("third", "fourth"):
+        model.learn_one({0: 9.0, 1: 9.0, 2: 9.0}, label)
+        after = model._model.decision_function(model._columns.rows(frame))
+        assert after.shape[1] == len(model._labels)
+    grown = river.BudgetMKLClassifier(KERNELS, learner, budget=12, seed=5)
+    grown.learn_many(frame, pd.Series(y))
+    margins = river._with_another_class(grown._model).decision_function(grown._columns.rows(frame))
+    np.testing.assert_allclose(margins, np.column_stack([-before, before, np.zeros(len(X))]), rtol=1e-9, atol=1e-9)
+
+
+def test_many_new_features_change_nothing_that_was_learned():
+    X, y = rows()
+    model = river.BudgetMKLClassifier(KERNELS, budget=12, seed=1)
+    model.learn_many(pd.DataFrame(X, columns=list("abc")), pd.Series(y))
+    query = dict(zip("abc", X[0], strict=True))
+    before = model.predict_proba_one(query)
+    model._columns.learn([f"new{i}" for i in range(40)])
+    assert model.predict_proba_one(query) == pytest.approx(before)
+    model.learn_one({f"new{i}": 1.0 for i in range(40)}, 0)
+    assert model._model.n_features_in_ == 64
+
+
+def test_classes_of_any_kind_in_any_order_one_by_one_and_at_once():
+    X, _ = rows(200)
+    y = 2 * (X[:, 0] > 0) + (X[:, 1] > 0)
+    labels = [["b", True, 7, None][number] for number in y]
+    frame = pd.DataFrame(X, columns=list("xyz"))
+    one, many = (river.BudgetMKLClassifier(KERNELS, budget=15, seed=2) for _ in range(2))
+    for x, label in zip(frame.to_dict("records"), labels, strict=True):
+        one.learn_one(x, label)
+    for start in range(0, 200, 17):
+        many.learn_many(frame[start : start + 17], labels[start : start + 17])
+    np.testing.assert_allclose(one.predict_proba_many(frame), many.predict_proba_many(frame), rtol=1e-9)
+    assert list(many.predict_many(frame)) == [one.predict_one(x) for x in frame.to_dict("records")]
+    accuracy = np.mean([one.predict_one(x) == label for x, label in zip(frame.to_dict("records"), labels, strict=True)])
+    assert accuracy > 0.5
+
+
+def test_regression_as_the_estimator_does_it():
+    X, _ = rows()
+    model = river.BudgetMKLRegressor(KERNELS, budget=12, seed=5)
+    for x, target in stream.iter_array(X, X[:, 0], feature_names=["a", "b", "c"]):
+        model.learn_one(x, target)
+    padded = np.pad(X, ((0, 0), (0, 5)))
+    expected = budget.BudgetMKLRegressor(KERNELS, budget=12, random_state=5).partial_fit(padded, X[:, 0])
+    np.testing.assert_allclose(
+        model.predict_many(pd.DataFrame(X, columns=list("abc"))), expected.predict(padded), rtol=1e-9
+    )
+
+
+def test_before_any_row_and_with_one_label():
+    model = river.BudgetMKLClassifier()
+    frame = pd.DataFrame({"a": [1.0, 2.0]})
+    assert (model.predict_one({"a": 1}), model.predict_proba_one({"a": 1})) == (None, {})
+    assert list(model.predict_many(frame)) == [None, None]
+    assert model.predict_proba_many(frame).shape == (2, 0)
+    model.learn_one({"a": 1.0}, "spam")
+    assert model.predict_proba_one({"a": 1}) == {"spam": 1.0}
+    assert list(model.predict_many(frame)) == ["spam", "spam"]
+    model.learn_many(frame[:0], [])
+    regressor = river.BudgetMKLRegressor()
+    assert regressor.predict_one({"a": 1}) == 0.0
+    regressor.learn_many(frame[:0], [])
+
+
+def test_strings_are_refused_by_name():
+    for learn in (
+        lambda: river.BudgetMKLClassifier().learn_one({"city": "Bonn"}, True),
+        lambda: river.BudgetMKLRegressor().learn_many(pd.DataFrame({"city": ["Bonn"]}), [1.0]),
+    ):
+        with pytest.raises(ValueError, match=r"The feature 'city' must be a number. Got 'Bonn' instead"):
+            learn()
+
+
+def test_values_that_are_not_finite_are_refused_and_learned_nothing_from():
+    for model in (river.BudgetMKLClassifier(seed=0), river.BudgetMKLRegressor(seed=0)):
+        for value in (1.0, 2.0):
+            model.learn_one({"a": value}, value > 1)
+        before = model.predict_one({"a": 3.0})
+        for value in (float("nan"), float("inf")):
+            with pytest.raises(ValueError, match=r"The feature 'a' must be a finite number\. Got (nan|inf) instead"):
+                model.learn_one({"a": value}, True)
+        assert model.predict_one({"a": 3.0}) == before
+    with pytest.raises(ValueError, match="Targets must be finite"):
+        model.learn_one({"a": 1.0}, float("nan"))
