@@ -41,13 +41,12 @@ struct State {
     }
 };
 
-// What it takes to undo a call that fails. A growing pool is only cut back; a single row needs nothing, because it is
-// checked before anything changes.
+// What it takes to undo a call that fails. A growing pool is only cut back.
 template <class T>
 class Snapshot {
 public:
-    Snapshot(const State<T>& state, std::int64_t n_rows, bool only_grows) : only_grows_(only_grows) {
-        if (n_rows <= 1) return;
+    Snapshot(const State<T>& state, bool needed, bool only_grows) : only_grows_(only_grows) {
+        if (!needed) return;
         n_slots_ = state.pool.n_slots();
         saved_ = std::make_unique<State<T>>(only_grows ? without_rows(state) : state);
     }

@@ -1,0 +1,267 @@
+// Scores of the block at hand under every expansion, kept right while its rows become support.
+//
+// Two ways to hold an expansion. Rules that only add rows (no budget) use the fused path: coefficients lie in the pool's
+// tiles, a block is scored in one pass, and a row that becomes support adds its kernel values to the scores of the rows
+// after it. All other rules, and Python callables, use the listed path: the inner products of the block with the pool are
+// kept, and each row maps and sums them over the expansion's own list, so that dropping, scaling and projecting need no
+// bookkeeping.
+#pragma once
+
+#include "block.hpp"
+#include "config.hpp"
+#include "parallel.hpp"
+#include "state.hpp"
+
+namespace bomkl {
+
+template <class T>
+class BlockScores {
+public:
+    BlockScores(const Config& config, const Primitives<T>& primitives, KernelCallback<T> callback, State<T>& state)
+        : config_(config), m_(int(config.kernels.size())), n_expansions_(config.n_outputs * m_), primitives_(&primitives),
+          callback_(std::move(callback)), state_(state), block_(state.pool.features()) {
+        for (const KernelSpec& k : config_.kernels) {
+            has_callable_ |= k.kind == KernelKind::callable;
+            has_distance_ |= k.uses_distance();
+            has_cosine_ |= k.kind == KernelKind::cosine;
+        }
+        const LearnerKind kind = config_.learner.kind;
+        const bool only_adds = kind == LearnerKind::perceptron || kind == LearnerKind::pa || kind == LearnerKind::spa;
+        fused_ = only_adds && config_.budget == 0 && !has_callable_;
+        // Gaussians come last, widest first: where one vanishes, so do all after it.
+        std::vector<int> order(m_);
+        for (int i = 0; i < m_; ++i) order[i] = i;
+        std::stable_sort(order.begin(), order.end(), [&](int i, int j) { return rank_key(i) < rank_key(j); });
+        rank_.resize(m_);
+        for (int i = 0; i < m_; ++i) rank_[order[i]] = i;
+    }
+
+    bool fused() const { return fused_; }
+    bool has_callable() const { return has_callable_; }
+    const Block<T>& block() const { return block_; }
+
+    // How many rows a block may have so that what is kept for it stays small.
+    int block_rows() const {
+        const std::size_t per_row =
+            fused_ ? std::size_t(n_expansions_) * kLanes
+                   : std::size_t(state_.pool.n_tiles() + 4) * kTile * (has_callable_ ? 1 + m_ : 1);
+        const std::size_t fits = (std::size_t(4) << 20) / (per_row * sizeof(T));
+        return int(std::clamp<std::size_t>(fits, 12, 252));
+    }
+
+    void load_block(const Batch<T>& batch, std::int64_t start, int n) { block_.load(batch, start, n); }
+
+    // Everything about the loaded block that does not depend on its own rows.
+    void score_block(int n_threads) {
+        if (fused_)
+            score_fused(block_.n(), n_threads);
+        else
+            relate_listed(block_.n(), n_threads);
+    }
+
+    // f of every expansion on row t, all rows before it learned.
+    void score_row(int t, std::vector<double>& f) {
+        f.resize(n_expansions_);
+        if (!fused_) return listed_scores(t, f);
+        const T* lanes = partial_.data() + std::size_t(t) * n_expansions_ * kLanes;
+        for (int e = 0; e < n_expansions_; ++e)
+            f[e] = state_.n_support[e] ? double(primitives_->sum_lanes(lanes + e * kLanes)) : 0.0;
+    }
+
+    // Listed path: kernel values between the row last scored and the support of an expansion, in the order of its list.
+    T* values_of(int e) { return values_.data() + values_start_[e]; }
+
+    // k(x, x) of row t of the block, and of any row.
+    double self_value(int kernel, int t) const {
+        if (config_.kernels[kernel].kind == KernelKind::callable)
+            return called_block_[kernel][std::size_t(t) * block_.n() + t];
+        return self_kernel(config_.kernels[kernel], block_.squared_norm_of(t));
+    }
+    double self_value_of(int kernel, const T* row) {
+        if (config_.kernels[kernel].kind != KernelKind::callable)
+            return self_kernel(config_.kernels[kernel], squared_norm(row, state_.pool.features()));
+        T value;
+        callback_(kernel, row, 1, row, 1, &value);
+        return value;
+    }
+
+    // Listed path: f of an expansion on one of its own support rows.
+    double score_of(const Expansion<T>& e, int slot) {
+        const int kernel = int(&e - state_.expansions.data()) % m_;
+        const int n = e.size();
+        stored_row_.resize(state_.pool.features());
+        state_.pool.read(slot, stored_row_.data());
+        stored_values_.resize(n);
+        if (config_.kernels[kernel].kind == KernelKind::callable) {
+            std::vector<T> others(std::size_t(n) * state_.pool.features());
+            for (int j = 0; j < n; ++j) state_.pool.read(e.slots[j], others.data() + std::size_t(j) * state_.pool.features());
+            callback_(kernel, stored_row_.data(), 1, others.data(), n, stored_values_.data());
+            return e.scale * double(primitives_->weighted_sum(e.coefs.data(), stored_values_.data(), n));
+        }
+        refresh_views();
+        const T norm = T(state_.pool.squared_norm_of(slot)), inverse = inverse_length<T>(norm);
+        const Rows<T> one{stored_row_.data(), std::size_t(state_.pool.features()), &norm, &inverse, state_.pool.features()};
+        const std::size_t width = views_.size() * kTile;
+        stored_inner_.resize(width);
+        stored_distance_.resize(width);
+        stored_cosine_.resize(width);
+        primitives_->inner(one, 0, 1, views_.data(), int(views_.size()), stored_inner_.data(), 0);
+        primitives_->relate(one, 0, views_.data(), int(views_.size()), stored_inner_.data(),
+                            has_distance_ ? stored_distance_.data() : nullptr, has_cosine_ ? stored_cosine_.data() : nullptr);
+        return e.scale * double(primitives_->expand(config_.kernels[kernel], stored_inner_.data(), stored_distance_.data(),
+                                                    stored_cosine_.data(), e.slots.data(), e.coefs.data(), n,
+                                                    stored_values_.data()));
+    }
+
+    TileTerm<T>& tile_term(State<T>& state, std::size_t q, int expansion) const {
+        if (state.tile_terms.size() <= q) state.tile_terms.resize(q + 1);
+        auto& tile = state.tile_terms[q];
+        const auto key = [&](int e) { return std::pair(rank_[e % m_], e); };
+        auto place = std::lower_bound(tile.begin(), tile.end(), key(expansion),
+                                      [&](const TileTerm<T>& term, const auto& k) { return key(term.expansion) < k; });
+        if (place == tile.end() || place->expansion != expansion)
+            place = tile.insert(place, TileTerm<T>{expansion % m_, expansion, {}});
+        return *place;
+    }
+
+    // Fused path: row t becomes support with these coefficients.
+    void add_terms(int t, std::vector<NewTerm<T>>& terms) {
+        const int slot = state_.pool.add(block_.row(t));
+        std::sort(terms.begin(), terms.end(),
+                  [&](const auto& a, const auto& b) { return rank_[a.kernel] < rank_[b.kernel]; });
+        for (const NewTerm<T>& term : terms) {
+            tile_term(state_, slot / kTile, term.expansion).coef[slot % kTile] = term.coef;
+            state_.pool.retain(slot);
+            ++state_.n_support[term.expansion];
+        }
+        if (t + 1 < block_.n())
+            primitives_->append(block_.rows(), t, block_.n(), block_.tiles().data(), terms.data(), int(terms.size()),
+                                slot % kLanes, config_.kernels.data(), partial_.data(), n_expansions_);
+    }
+
+    // Listed path: row t has become support in this slot; the rows after it need their inner products with it.
+    void relate_new_row(int t, int slot) {
+        const int n = block_.n();
+        if (t + 1 == n) return;
+        const std::vector<Tile<T>>& tiles = block_.tiles();
+        const int first = (t + 1) / kTile, n_tiles = int(tiles.size()) - first;
+        column_.resize(std::size_t(n_tiles) * kTile);
+        primitives_->inner(block_.rows(), t, t + 1, tiles.data() + first, n_tiles, column_.data(), 0);
+        for (int r = t + 1; r < n; ++r) inner_.data()[r * inner_stride_ + slot] = column_[r - first * kTile];
+        for (int i = 0; i < m_; ++i)
+            if (config_.kernels[i].kind == KernelKind::callable)
+                for (int r = t + 1; r < n; ++r)
+                    called_[i][r * inner_stride_ + slot] = called_block_[i][std::size_t(r) * n + t];
+    }
+
+private:
+    std::pair<bool, double> rank_key(int i) const {
+        const KernelSpec& k = config_.kernels[i];
+        return {k.kind == KernelKind::gaussian, k.kind == KernelKind::gaussian ? k.a : 0.0};
+    }
+
+    void refresh_views() {
+        const int n_tiles = state_.pool.n_tiles();
+        views_.resize(n_tiles);
+        view_terms_.resize(n_tiles);
+        for (int q = 0; q < n_tiles; ++q) {
+            views_[q] = state_.pool.tile(q);
+            if (!fused_ || std::size_t(q) >= state_.tile_terms.size()) continue;
+            view_terms_[q].clear();
+            for (const TileTerm<T>& term : state_.tile_terms[q])
+                view_terms_[q].push_back({term.kernel, term.expansion, term.coef});
+            views_[q].terms = view_terms_[q].data();
+            views_[q].n_terms = int(view_terms_[q].size());
+        }
+    }
+
+    void score_fused(int n, int n_threads) {
+        const std::size_t size = std::size_t(n) * n_expansions_ * kLanes;
+        partial_.at_least(size);
+        std::fill_n(partial_.data(), size, T(0));
+        refresh_views();
+        in_parallel(n, n_threads, double(n) * views_.size() * kTile * (state_.pool.features() + 16), [&](int begin, int end) {
+            primitives_->evaluate(block_.rows(), begin, end, views_.data(), int(views_.size()), config_.kernels.data(),
+                                  partial_.data(), n_expansions_);
+        });
+    }
+
+    void relate_listed(int n, int n_threads) {
+        refresh_views();
+        const int n_tiles = int(views_.size());
+        inner_stride_ = std::size_t(n_tiles) * kTile + (n + kTile - 1) / kTile * kTile;
+        inner_.at_least(n * inner_stride_);
+        for (int t = 0; t < n; ++t)
+            std::fill_n(inner_.data() + t * inner_stride_ + std::size_t(n_tiles) * kTile,
+                        inner_stride_ - std::size_t(n_tiles) * kTile, T(0));
+        in_parallel(n, n_threads, double(n) * n_tiles * kTile * state_.pool.features(), [&](int begin, int end) {
+            primitives_->inner(block_.rows(), begin, end, views_.data(), n_tiles, inner_.data(), inner_stride_);
+        });
+        if (has_callable_) call_kernels(n);
+    }
+
+    void call_kernels(int n) {
+        const int slots = state_.pool.n_slots(), d = state_.pool.features();
+        std::vector<T> stored(std::size_t(slots) * d), values(std::size_t(n) * std::max(slots, n));
+        for (int s = 0; s < slots; ++s) state_.pool.read(s, stored.data() + std::size_t(s) * d);
+        called_.resize(m_);
+        called_block_.resize(m_);
+        for (int i = 0; i < m_; ++i) {
+            if (config_.kernels[i].kind != KernelKind::callable) continue;
+            called_[i].assign(n * inner_stride_, T(0));
+            if (slots > 0) callback_(i, block_.row(0), n, stored.data(), slots, values.data());
+            for (int t = 0; t < n; ++t)
+                for (int s = 0; s < slots; ++s) called_[i][t * inner_stride_ + s] = values[std::size_t(t) * slots + s];
+            called_block_[i].resize(std::size_t(n) * n);
+            callback_(i, block_.row(0), n, block_.row(0), n, called_block_[i].data());
+        }
+    }
+
+    void listed_scores(int t, std::vector<double>& f) {
+        const T* inner = inner_.data() + t * inner_stride_;
+        distance_.resize(inner_stride_);
+        cosine_.resize(inner_stride_);
+        if (int(views_.size()) != state_.pool.n_tiles()) refresh_views();
+        if (has_distance_ || has_cosine_)
+            primitives_->relate(block_.rows(), t, views_.data(), int(views_.size()), inner,
+                                has_distance_ ? distance_.data() : nullptr, has_cosine_ ? cosine_.data() : nullptr);
+        values_start_.resize(n_expansions_);
+        std::size_t total = 0;
+        for (int e = 0; e < n_expansions_; ++e) {
+            values_start_[e] = total;
+            total += state_.expansions[e].slots.size();
+        }
+        if (values_.size() < total) values_.resize(total);
+        static const KernelSpec identity{KernelKind::linear};
+        for (int e = 0; e < n_expansions_; ++e) {
+            const Expansion<T>& expansion = state_.expansions[e];
+            const bool called = config_.kernels[e % m_].kind == KernelKind::callable;
+            const T* source = called ? called_[e % m_].data() + t * inner_stride_ : inner;
+            f[e] = expansion.scale *
+                    double(primitives_->expand(called ? identity : config_.kernels[e % m_], source, distance_.data(),
+                                               cosine_.data(), expansion.slots.data(), expansion.coefs.data(),
+                                               expansion.size(), values_.data() + values_start_[e]));
+        }
+    }
+
+    const Config& config_;
+    int m_, n_expansions_;
+    const Primitives<T>* primitives_;
+    KernelCallback<T> callback_;
+    State<T>& state_;
+    bool fused_ = false, has_callable_ = false, has_distance_ = false, has_cosine_ = false;
+    std::vector<int> rank_;
+
+    Block<T> block_;
+    std::vector<Tile<T>> views_;
+    std::vector<std::vector<Term<T>>> view_terms_;
+    Buffer<T> partial_;  // fused path: lanes of every row and expansion
+    Buffer<T> inner_;    // listed path: inner products of every row with every slot
+    std::size_t inner_stride_ = 0;
+    std::vector<std::vector<T>> called_, called_block_;  // kernel values of callables with every slot, and within the block
+    std::vector<T> distance_, cosine_, values_, column_;
+    std::vector<std::size_t> values_start_;
+    std::vector<T> stored_row_, stored_values_, stored_inner_, stored_distance_, stored_cosine_;
+};
+
+}  // namespace bomkl
