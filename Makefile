@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard cpp/*.?pp cpp/learners/*.hpp)
 
-.PHONY: demo test lint bench sanitize clean
+.PHONY: demo test lint bench docs sanitize clean
 
 demo: $(INSTALLED) ## nine algorithms of the paper on a real data set
 	$(BIN)/bomkl demo
@@ -21,7 +21,10 @@ lint: $(INSTALLED) ## style, types, layers
 bench: $(INSTALLED) ## speed, as ratios measured side by side
 	$(BIN)/python -m benchmarks.speed
 
-SANITIZER_LIBRARIES = $(foreach name,asan ubsan stdc++,$(shell g++ -print-file-name=lib$(name).so))
+docs: $(INSTALLED) ## the documentation, in build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+SANITIZER_LIBRARIES = $(foreach name,asan ubsan,$(shell g++ -print-file-name=lib$(name).so))
 CORE_TESTS := tests/test_budget.py tests/test_instruction_sets.py tests/test_engine_against_reference.py \
 	tests/test_properties.py
 
@@ -29,7 +32,7 @@ sanitize: $(INSTALLED) ## the tests of the core on a build with the address and 
 	$(PYTHON) -m venv .venv/sanitize
 	.venv/sanitize/bin/pip install --quiet --config-settings=cmake.define.BOMKL_SANITIZE=ON \
 		--config-settings=build-dir=build/sanitize ".[dev]"
-	LD_PRELOAD="$(SANITIZER_LIBRARIES)" ASAN_OPTIONS=detect_leaks=0 .venv/sanitize/bin/pytest -q -n 2 $(CORE_TESTS)
+	LD_PRELOAD="$(SANITIZER_LIBRARIES)" ASAN_OPTIONS=detect_leaks=0 .venv/sanitize/bin/pytest -q -s $(CORE_TESTS)
 
 $(INSTALLED): $(SOURCES)
 	$(PYTHON) -m venv .venv

@@ -35,6 +35,16 @@ inline void multiply(const Primitives<float>& with, const float* a, std::size_t 
     }
 }
 
+// out (columns, rows) = in (rows, columns), transposed by squares that stay in the nearest cache.
+inline void transpose(const float* in, std::size_t rows, std::size_t columns, std::size_t stride, float* out,
+                      std::size_t out_stride) {
+    constexpr std::size_t side = 16;
+    for (std::size_t i = 0; i < rows; i += side)
+        for (std::size_t j = 0; j < columns; j += side)
+            for (std::size_t b = j; b < std::min(j + side, columns); ++b)
+                for (std::size_t a = i; a < std::min(i + side, rows); ++a) out[b * out_stride + a] = in[a * stride + b];
+}
+
 // A sum in 16 interleaved parts: the compiler may keep them in vectors without changing a bit.
 inline double dot(const float* x, const double* w, std::size_t n) {
     double part[16] = {};
@@ -226,20 +236,22 @@ inline void close_block(const Primitives<float>& with, Component& m, int n) {
     std::vector<float> inverse_transposed(std::size_t(n) * kTile), u_transposed(width * n), v_transposed(width * kTile);
     for (int s = 0; s < n; ++s)
         for (int t = s; t < n; ++t) inverse_transposed[std::size_t(s) * kTile + t] = float(inverse[t][s]);
-    for (int s = 0; s < n; ++s)
-        for (std::size_t j = 0; j < width; ++j) u_transposed[j * n + s] = m.U[s * width + j];
+    transpose(m.U, n, width, width, u_transposed.data(), n);
     multiply(with, u_transposed.data(), n, int(width), n, inverse_transposed.data(), 1, v_transposed.data(), kTile);
 
-    float c[kBlock];
-    for (int t = 0; t < n; ++t) c[t] = float(m.c[t]);
-    std::vector<float> scaled(std::size_t(n) * kTile), change(width * kTile);
+    // P -= V^T c V, on and above the diagonal tiles; the rest is its mirror image
+    std::vector<float> scaled(std::size_t(kTile) * kTile), change(width * kTile);
+    const auto tile = [&](int q) { return m.P + std::size_t(q) * m.rank * kTile; };
     for (int q = 0; q < m.tiles; ++q) {
-        for (int i = 0; i < kTile; ++i)
-            for (int t = 0; t < n; ++t)
-                scaled[std::size_t(t) * kTile + i] = c[t] * v_transposed[(std::size_t(q) * kTile + i) * kTile + t];
-        float* P = m.P + std::size_t(q) * m.rank * kTile;
-        multiply(with, v_transposed.data(), kTile, m.rank, n, scaled.data(), 1, change.data(), kTile);
-        for (std::size_t i = 0; i < std::size_t(m.rank) * kTile; ++i) P[i] -= change[i];
+        const int first = q * kTile, rows = std::min(m.rank, first + kTile);
+        transpose(v_transposed.data() + std::size_t(first) * kTile, kTile, n, kTile, scaled.data(), kTile);
+        for (int t = 0; t < n; ++t)
+            for (int i = 0; i < kTile; ++i) scaled[std::size_t(t) * kTile + i] *= float(m.c[t]);
+        multiply(with, v_transposed.data(), kTile, rows, n, scaled.data(), 1, change.data(), kTile);
+        for (std::size_t i = 0; i < std::size_t(rows) * kTile; ++i) tile(q)[i] -= change[i];
+        for (int p = 0; p < q; ++p)
+            transpose(tile(q) + std::size_t(p) * kTile * kTile, kTile, rows - first, kTile,
+                      tile(p) + std::size_t(first) * kTile, kTile);
     }
 }
 
@@ -298,8 +310,7 @@ inline int newton_rows(const Primitives<float>& with, Component& m, const float*
         const int fresh = int(std::min<std::size_t>(to_boundary, n - done)), last = open + fresh;
         std::copy_n(F + done * width, fresh * width, m.rows + open * width);
         multiply(with, m.rows + open * width, width, fresh, m.rank, m.P, m.tiles, m.U + open * width, width);
-        for (int u = 0; u < fresh; ++u)
-            for (int j = 0; j < m.rank; ++j) transposed[std::size_t(j) * kTile + u] = m.rows[(open + u) * width + j];
+        transpose(m.rows + open * width, fresh, m.rank, width, transposed.data(), kTile);
         multiply(with, m.U, width, last, m.rank, transposed.data(), 1, G.data(), kTile);
         for (int u = open; u < last; ++u) {
             const std::size_t row = done + (u - open);
@@ -316,8 +327,9 @@ inline int newton_rows(const Primitives<float>& with, Component& m, const float*
                 m.M[s * kBlock + u] = m.c[s] * value;
             }
             const double q = std::max(column[u], 1e-12);
-            m.c[u] = newton_step(f, y + row * outputs, weight[row], q, outputs, task, loosen, m.a + u * outputs, g.data(),
-                                 p.data());
+            const double change = newton_step(f, y + row * outputs, weight[row], q, outputs, task, loosen,
+                                              m.a + u * outputs, g.data(), p.data());
+            m.c[u] = column[u] > 0 ? change : 0;  // a variance of zero or less is rounding: leave the covariance alone
         }
         open = last;
         done += fresh;

@@ -16,6 +16,7 @@ using namespace nb::literals;
 namespace bomkl {
 
 void bind_svmlight(nb::module_& m);
+void bind_auto(nb::module_& m, const InstructionSet& (*chosen_set)());
 
 namespace {
 
@@ -174,6 +175,7 @@ public:
     }
 
     Engine<T>& engine() { return engine_; }
+    nb::object& call_kernel() { return call_kernel_; }
 
 private:
     static void require(bool holds, const char* rule) {
@@ -241,10 +243,26 @@ private:
     Engine<T> engine_;
 };
 
+// A Python kernel may hold, through its globals, the very model that calls it: the garbage collector must see that circle.
+template <class T>
+int traverse(PyObject* self, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(self));
+    if (nb::inst_ready(self)) Py_VISIT(nb::inst_ptr<PyEngine<T>>(self)->call_kernel().ptr());
+    return 0;
+}
+template <class T>
+int clear(PyObject* self) {
+    nb::inst_ptr<PyEngine<T>>(self)->call_kernel() = nb::object();
+    return 0;
+}
+
 template <class T>
 void bind_engine(nb::module_& m, const char* name) {
     using E = PyEngine<T>;
-    nb::class_<E>(m, name)
+    static PyType_Slot slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse<T>)},
+                                  {Py_tp_clear, reinterpret_cast<void*>(clear<T>)},
+                                  {0, nullptr}};
+    nb::class_<E>(m, name, nb::type_slots(slots))
         .def(nb::init<const nb::dict&, int, nb::object>(), "config"_a, "features"_a, "call_kernel"_a.none())
         .def("learn", &E::learn, "x"_a, "target"_a, "weight"_a.none(), "delta"_a.none(), "n_threads"_a)
         .def("score", &E::score, "x"_a, "per_kernel"_a, "n_threads"_a)

@@ -23,6 +23,7 @@ template <>
 struct Simd<float> {
     typedef float Vec __attribute__((vector_size(kBytes)));
     typedef std::int32_t Int __attribute__((vector_size(kBytes)));
+    typedef std::uint32_t Bits __attribute__((vector_size(kBytes)));
     static constexpr int width = kBytes / 4;
     static constexpr int mantissa_bits = 23;
     static constexpr float round_magic = 12582912.0f;  // 1.5 * 2^23: adding it rounds to a whole number
@@ -77,6 +78,7 @@ template <>
 struct Simd<double> {
     typedef double Vec __attribute__((vector_size(kBytes)));
     typedef std::int64_t Int __attribute__((vector_size(kBytes)));
+    typedef std::uint64_t Bits __attribute__((vector_size(kBytes)));
     static constexpr int width = kBytes / 8;
     static constexpr int mantissa_bits = 52;
     static constexpr double round_magic = 6755399441055744.0;  // 1.5 * 2^52
@@ -180,7 +182,7 @@ inline float scalar_fma(float a, float b, float c) {
 template <class T>
 inline Vec<T> exp_not_positive(Vec<T> x) {
     using S = Simd<T>;
-    using Int = typename S::Int;
+    using Bits = typename S::Bits;
     constexpr int last = sizeof(S::exp_series) / sizeof(T) - 1;
     const Vec<T> t = S::fma(x, broadcast<T>(T(1.4426950408889634)), broadcast<T>(S::round_magic));
     const Vec<T> n = t - S::round_magic;
@@ -189,7 +191,7 @@ inline Vec<T> exp_not_positive(Vec<T> x) {
     Vec<T> p = broadcast<T>(S::exp_series[last]);
 #pragma GCC unroll 16
     for (int i = last - 1; i >= 0; --i) p = S::fma(p, r, broadcast<T>(S::exp_series[i]));
-    const Vec<T> scaled = (Vec<T>)((Int)p + ((Int)t << S::mantissa_bits));
+    const Vec<T> scaled = (Vec<T>)((Bits)p + ((Bits)t << S::mantissa_bits));
     return x < S::exp_limit ? Vec<T>{} : scaled;
 }
 

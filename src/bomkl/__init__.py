@@ -7,13 +7,26 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bomkl import paper
+    from bomkl.auto import AutoMKLClassifier, AutoMKLRegressor
     from bomkl.budget import BudgetMKLClassifier, BudgetMKLRegressor
 
 __version__ = "0.1.0"
-__all__ = ["BudgetMKLClassifier", "BudgetMKLRegressor", "__version__", "paper"]
+__all__ = [
+    "AutoMKLClassifier",
+    "AutoMKLRegressor",
+    "BudgetMKLClassifier",
+    "BudgetMKLRegressor",
+    "__version__",
+    "paper",
+]
 
 # Imported on first use: scikit-learn takes longer to load than `bomkl --help` may take to answer.
-_MODULE_OF = {"BudgetMKLClassifier": "bomkl.budget", "BudgetMKLRegressor": "bomkl.budget"}
+_MODULE_OF = {
+    "AutoMKLClassifier": "bomkl.auto",
+    "AutoMKLRegressor": "bomkl.auto",
+    "BudgetMKLClassifier": "bomkl.budget",
+    "BudgetMKLRegressor": "bomkl.budget",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -36,3 +36,55 @@ def parse_svmlight(
 ) -> tuple[
     NDArray[np.float64], NDArray[np.int32], NDArray[np.int32], NDArray[np.float64], NDArray[np.int64], int, int, int
 ]: ...
+
+BLOCK: int
+
+Single = NDArray[np.float32]
+Double = NDArray[np.float64]
+
+def matmul(a: Single, packed: Single, out: Single) -> None: ...
+def normal_scores(
+    x: Double, sorted_columns: Double, table: Double, mean: Double, deviation: Double, out: Single
+) -> None: ...
+def kernel_features(
+    x: Single, polynomial: bool, scale: float, landmarks: Single, norms: Single, whiten: Single, rank: int, out: Single
+) -> None: ...
+def newton_rows(
+    w: Double,
+    P: Single,
+    rows: Single,
+    U: Single,
+    M: Double,
+    c: Double,
+    a: Double,
+    features: Single,
+    y: Double,
+    weight: Double,
+    task: int,
+    loosen: float,
+    open: int,
+    to_boundary: int,
+    scores: Double,
+) -> int: ...
+def close_block(w: Double, P: Single, rows: Single, U: Single, M: Double, c: Double, a: Double, open: int) -> None: ...
+def current_means(
+    w: Double, P: Single, rows: Single, U: Single, M: Double, c: Double, a: Double, open: int, out: Double
+) -> None: ...
+def linear_scores(features: Single, w: Double, rank: int, out: Double) -> None: ...
+def combine_scores(
+    w: Double, P: Double, weights: Double, log_final: Double, scores: Double, task: int, out: Double
+) -> None: ...
+def combine_rows(
+    w: Double,
+    P: Double,
+    weights: Double,
+    log_final: Double,
+    share: float,
+    scores: Double,
+    y: Double,
+    weight: Double,
+    task: int,
+    loss_sum: Double,
+    error_sum: Double,
+    out: Double,
+) -> None: ...

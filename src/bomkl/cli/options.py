@@ -47,10 +47,20 @@ class AlgorithmOptions:
     """What learns."""
 
     algorithm: Annotated[
-        str | None, typer.Option("--algorithm", "-a", help="A name of the paper's tables.", show_default="BOMKC(SPA)")
+        str | None,
+        typer.Option(
+            "--algorithm",
+            "-a",
+            help="auto, auto-regression, BudgetMKLRegressor, or a name of the paper's tables.",
+            show_default="auto",
+        ),
     ] = None
     budget: Annotated[
-        int | None, typer.Option(help="Most support vectors of each kernel.", show_default="unbounded")
+        int | None,
+        typer.Option(
+            help="Most support vectors of each kernel; of auto, most rows stored in all.",
+            show_default="1000 for auto, else unbounded",
+        ),
     ] = None
     seed: Annotated[int | None, typer.Option(help="Seed of all random draws.", show_default="0")] = None
     parameter: Annotated[

@@ -12,7 +12,13 @@ from typing import Any
 
 from bomkl.cli.options import AlgorithmOptions, RowOptions
 
-DEFAULT_ALGORITHM = "BOMKC(SPA)"
+DEFAULT_ALGORITHM = "auto"
+_ESTIMATORS = {
+    "auto": "AutoMKLClassifier",
+    "auto-regression": "AutoMKLRegressor",
+    "BudgetMKLClassifier": "BudgetMKLClassifier",
+    "BudgetMKLRegressor": "BudgetMKLRegressor",
+}
 
 
 def make_estimator(name: str, budget: int | None) -> Any:
@@ -20,8 +26,8 @@ def make_estimator(name: str, budget: int | None) -> Any:
     import bomkl
     from bomkl import paper
 
-    if name in ("BudgetMKLClassifier", "BudgetMKLRegressor"):
-        return getattr(bomkl, name)(budget=budget)
+    if name in _ESTIMATORS:
+        return getattr(bomkl, _ESTIMATORS[name])(**({} if budget is None else {"budget": budget}))
     return paper.algorithm(name, budget=budget)
 
 

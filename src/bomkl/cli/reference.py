@@ -1,0 +1,153 @@
+"""The command line reference of the documentation, from the code: ``python -m bomkl.cli.reference > docs/cli.md``."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from typing import Any, get_args, get_origin, get_type_hints
+
+from typer.models import ArgumentInfo, OptionInfo
+
+from bomkl.cli import options
+from bomkl.cli.app import app
+
+_HEAD = f"""# Command line
+
+Results go to standard output, everything else to standard error. Commands that read rows take files, globs or `-` for
+standard input, in any format of [streams](streams.md).
+
+| exit code | meaning |
+|---|---|
+| 0 | done |
+| {options.EXIT_FAILED} | bad data or a bad model |
+| {options.EXIT_USAGE} | wrong usage |
+| {options.EXIT_INTERRUPTED}, {options.EXIT_TERMINATED} | stopped by Ctrl-C or SIGTERM |
+| {options.EXIT_BROKEN_PIPE} | the reader of the output has gone, as after `head` |
+
+Settings can also stand in a file that `--config` names; options go before it:
+
+```toml
+algorithm = "BOMKC(SPA)"
+budget = 250
+
+[parameters]
+"learner.eta" = 0.2
+
+[rows]
+label = "species"
+```
+"""
+
+_GROUPS: dict[str, Any] = {"Options for algorithms": options.AlgorithmOptions, "Options for rows": options.RowOptions}
+
+
+def reference() -> str:
+    """Return the page, in Markdown.
+
+    Examples
+    --------
+    >>> "## bomkl train" in reference()
+    True
+    """
+    sections = [_section(name, function) for name, function in _commands()]
+    groups = [_group_section(title, group) for title, group in _GROUPS.items()]
+    return "\n".join([_HEAD, *sections, *groups])
+
+
+def _commands() -> Iterator[tuple[str, Callable[..., Any]]]:
+    from bomkl.experiments.commands import datasets_app, reproduce
+
+    for command in app.registered_commands:
+        assert command.callback is not None
+        if command.name == "reproduce":  # these two pass their arguments on
+            yield "bomkl reproduce", reproduce
+        elif command.name == "datasets":
+            for each in datasets_app.registered_commands:
+                assert each.callback is not None
+                yield f"bomkl datasets {each.name or each.callback.__name__}", each.callback
+        else:
+            yield f"bomkl {command.name}", command.callback
+
+
+def _section(name: str, function: Callable[..., Any]) -> str:
+    usage, rows, shared = [name, "[OPTIONS]"], [], []
+    hints = get_type_hints(function, include_extras=True)
+    groups = {each.name: title for title, group in _GROUPS.items() for each in fields(group)}
+    for parameter in inspect.signature(function).parameters.values():
+        kind, about = get_args(hints[parameter.name])[:2]
+        if isinstance(about, ArgumentInfo):
+            usage.append(about.metavar or parameter.name.upper())
+        elif parameter.default is inspect.Parameter.empty:
+            usage.append(f"{_flags(parameter.name, about)[0]} {_value_name(kind)}")
+        if parameter.name in groups:
+            shared.append(groups[parameter.name])
+        else:
+            rows.append(_row(parameter.name, kind, about, parameter.default))
+    lines = [f"## {name}", "", inspect.cleandoc(function.__doc__ or ""), "", "```text", " ".join(usage), "```", ""]
+    lines += _table(rows)
+    if shared:
+        links = " and the ".join(
+            f"[{title.lower()}](#{title.lower().replace(' ', '-')})" for title in dict.fromkeys(shared)
+        )
+        lines += [f"Also the {links}.", ""]
+    return "\n".join(lines)
+
+
+def _group_section(title: str, group: type[Any]) -> str:
+    hints = get_type_hints(group, include_extras=True)
+    rows = []
+    for each in fields(group):
+        kind, about = get_args(hints[each.name])[:2]
+        rows.append(_row(each.name, kind, about, each.default))
+    return "\n".join([f"## {title}", "", *_table(rows)])
+
+
+def _table(rows: list[str]) -> list[str]:
+    return ["| option | meaning | default |", "|---|---|---|", *rows, ""] if rows else []
+
+
+def _row(name: str, kind: Any, about: Any, default: Any) -> str:
+    is_argument = isinstance(about, ArgumentInfo)
+    spelled = f"`{about.metavar or name.upper()}`" if is_argument else _spelling(name, kind, about)
+    return f"| {spelled} | {about.help or ''} | {_default(default, about)} |"
+
+
+def _flags(name: str, about: OptionInfo) -> list[str]:
+    return _given_flags(about) or [f"--{name.replace('_', '-')}"]
+
+
+def _given_flags(about: OptionInfo) -> list[str]:
+    # Typer keeps the first positional argument of Option as its default, also where it is a flag.
+    return [each for each in (about.default, *(about.param_decls or ())) if isinstance(each, str)]
+
+
+def _spelling(name: str, kind: Any, about: OptionInfo) -> str:
+    flags = _flags(name, about)
+    if kind is not bool:
+        flags = [f"{flag} {_value_name(kind)}" for flag in flags]
+    elif not _given_flags(about):
+        flags.append(f"--no-{flags[0][2:]}")
+    return ", ".join(f"`{flag}`" for flag in flags)
+
+
+def _value_name(kind: Any) -> str:
+    """Name what an option takes, looking into optional values and lists."""
+    inner = next((each for each in get_args(kind) if each is not type(None)), kind)
+    if get_origin(inner) is list:
+        inner = get_args(inner)[0]
+    return {"int": "N", "float": "X", "Path": "PATH"}.get(getattr(inner, "__name__", ""), "TEXT")
+
+
+def _default(value: Any, about: Any) -> str:
+    if value is inspect.Parameter.empty:
+        return "required"
+    if isinstance(about.show_default, str):
+        return about.show_default
+    if value is None or value is False:
+        return ""
+    return "yes" if value is True else f"`{value}`"
+
+
+if __name__ == "__main__":
+    print(reference(), end="")

@@ -1,0 +1,113 @@
+"""Scores of the estimators of `bomkl.auto`, as operators.
+
+The features of a component and its weights are one linear map of kernel values, so only their product is stored.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bomkl.auto.drift import AdaptiveStream
+from bomkl.auto.features import KernelFeatures
+from bomkl.auto.geometry import Float
+from bomkl.auto.stream import LARGEST, Stream
+from bomkl.auto.task import Task
+from bomkl.kernels import Gaussian, Polynomial
+from bomkl.onnx.graph import Graph
+from bomkl.onnx.kernels import StoredRows
+from bomkl.onnx.views import Views
+
+# As in cpp/auto_rows.hpp.
+_STACK_CLIP, _SCORE_CLIP, _TINY = 6.0, 15.0, 1e-12
+
+
+def auto_scores(graph: Graph, estimator: Any) -> str:
+    """Add the scores of a fitted estimator: log odds, the log probability of each class, or the prediction."""
+    rows = graph.clip(graph.rows, -LARGEST, LARGEST)
+    stream: Stream | AdaptiveStream = estimator._stream
+    scores = (
+        _adaptive_scores(graph, rows, stream) if isinstance(stream, AdaptiveStream) else _scores(graph, rows, stream)
+    )
+    if stream.task.is_regression:
+        return scores
+    if stream.task is Task.MULTICLASS:  # the stream numbers labels as they came
+        return graph.columns(scores, np.argsort(estimator._labels))
+    return graph.add("Mul", scores, graph.number(estimator._external(np.ones((1, 1)))))
+
+
+def _scores(graph: Graph, rows: str, stream: Stream) -> str:
+    if stream.geometry is None:
+        return graph.repeated(stream._prior_score())
+    views = Views(graph, rows, stream.geometry)
+    parts = [
+        _component_scores(graph, views, features, component.means()[:, : component.rank])
+        for features, component in zip(stream.features, stream.components, strict=True)
+    ]
+    stacked = graph.add("Concat", *(graph.add("Unsqueeze", part, graph.integers([1])) for part in parts), axis=1)
+    combined = _combined(graph, stacked, stream)
+    if not stream.task.is_regression:
+        return combined
+    return graph.add("Add", graph.add("Mul", combined, graph.number(stream.spread)), graph.number(stream.centre))
+
+
+def _component_scores(graph: Graph, views: Views, features: Any, means: Float) -> str:
+    """Scores of one component, (rows, outputs); the last of its weights is that of the constant."""
+    weights, constant = means[:, :-1].T, means[:, -1]
+    if isinstance(features, KernelFeatures):
+        landmarks = features.landmark_rows()
+        stored = StoredRows(graph, views[features.geometry], landmarks)
+        kernel = Polynomial(2, features.scale, 1.0) if features.polynomial else Gaussian((2 * features.scale) ** -0.5)
+        columns = stored.kernel(kernel, np.arange(len(landmarks)))
+        weights = features.whitening().astype(np.float64) @ weights
+    else:
+        names = features.geometries()
+        columns = graph.add("Concat", *(views[name] for name in names), axis=1)
+    return graph.add("Add", graph.add("MatMul", columns, graph.number(weights)), graph.number(constant))
+
+
+def _combined(graph: Graph, S: str, stream: Stream) -> str:
+    """Combine component scores (rows, components, outputs) to (rows, outputs)."""
+    task, parts = stream.task, stream.combination
+    if task is Task.MULTICLASS:
+        S = graph.add("Sub", S, graph.add("ReduceMean", S, axes=[2], keepdims=1))
+    stacks = graph.add("MatMul", graph.number(parts.stack_w), graph.clip(S, -_STACK_CLIP, _STACK_CLIP))
+    mixture = graph.add("MatMul", graph.number(parts.weights[None]), _means(graph, S, task))
+    candidates = graph.add("Concat", stacks, _scores_of_means(graph, mixture, task), axis=1)
+    final = graph.add("MatMul", graph.number(parts.final_shares()[None]), _means(graph, candidates, task))
+    return graph.add("Squeeze", _scores_of_means(graph, final, task), graph.integers([1]))
+
+
+def _means(graph: Graph, scores: str, task: Task) -> str:
+    """Predictive means: probabilities of the classes on the last axis, or the prediction itself."""
+    if task is Task.BINARY:
+        return graph.add("Sigmoid", graph.clip(scores, -_SCORE_CLIP, _SCORE_CLIP))
+    if task is Task.MULTICLASS:
+        relative = graph.add("Sub", scores, graph.add("ReduceMax", scores, axes=[-1], keepdims=1))
+        return graph.add("Softmax", graph.add("Max", relative, graph.number(-_SCORE_CLIP)), axis=-1)
+    return scores
+
+
+def _scores_of_means(graph: Graph, means: str, task: Task) -> str:
+    """Log odds, log probabilities, or the prediction itself."""
+    if task is Task.BINARY:
+        against = graph.add("Sub", graph.number(1.0), means)
+        return graph.add("Log", graph.add("Div", _at_least_tiny(graph, means), _at_least_tiny(graph, against)))
+    return graph.add("Log", _at_least_tiny(graph, means)) if task is Task.MULTICLASS else means
+
+
+def _at_least_tiny(graph: Graph, means: str) -> str:
+    return graph.add("Max", means, graph.number(_TINY))
+
+
+def _adaptive_scores(graph: Graph, rows: str, stream: AdaptiveStream) -> str:
+    """Mix the predictive means of several streams by their weights."""
+    task = stream.task
+    weights = np.exp(stream.log_weights)
+    total = graph.repeated(np.zeros(stream.outputs))
+    for weight, model in zip(weights / weights.sum(), stream.models, strict=True):
+        scores = _scores(graph, rows, model)
+        means = graph.add("Exp", scores) if task is Task.MULTICLASS else _means(graph, scores, task)
+        total = graph.add("Add", total, graph.add("Mul", means, graph.number(weight)))
+    return _scores_of_means(graph, total, task)

@@ -1,0 +1,113 @@
+"""Kernel matrices of rows against stored rows, as operators."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bomkl.kernels import Cauchy, Cosine, Exponential, Gaussian, KernelLike, Linear, NativeKernel, Polynomial
+from bomkl.onnx.graph import Graph
+
+# Where the engine takes exp(x) as zero: a vanishing kernel must vanish in both, for its sign is a vote.
+_VANISHES_BELOW = {np.dtype(np.float32): -86.0, np.dtype(np.float64): -707.0}
+_ROUNDING = 1e-14  # of the sum of many products, relative to the size of the products
+
+
+def is_exportable(kernel: KernelLike) -> bool:
+    """Whether ONNX can hold a kernel: those of `bomkl.kernels`, not Python functions.
+
+    Examples
+    --------
+    >>> is_exportable(Gaussian()), is_exportable(lambda X, Z: X @ Z.T)
+    (True, False)
+    """
+    return isinstance(kernel, NativeKernel)
+
+
+class StoredRows:
+    """Everything that kernels need of rows and stored rows, computed at most once.
+
+    Parameters
+    ----------
+    graph : Graph
+        Where to add operators.
+    rows : str
+        Name of the rows.
+    stored : ndarray of shape (n_stored, n_features)
+        The stored rows.
+    """
+
+    def __init__(self, graph: Graph, rows: str, stored: NDArray[Any]) -> None:
+        self._graph, self._rows, self._stored = graph, rows, stored
+        self._exact = stored.astype(np.float64)
+
+    def kernel(self, kernel: KernelLike, used: NDArray[np.intp]) -> str:
+        """Kernel values of every row with those of the stored rows that are in use."""
+        graph = self._graph
+        match kernel:
+            case Linear():
+                return self._columns(self.inner, used)
+            case Polynomial():
+                scaled = graph.add("Mul", self._columns(self.inner, used), graph.number(float(kernel.gamma)))
+                base = graph.add("Add", scaled, graph.number(float(kernel.coef0)))
+                return graph.add("Pow", base, graph.number(float(kernel.degree)))
+            case Gaussian():
+                return self._exp(self._columns(self.squared_distance, used), -1 / (2 * float(kernel.sigma) ** 2))
+            case Exponential():
+                distance = graph.add("Sqrt", self._columns(self.squared_distance, used))
+                return self._exp(distance, -1 / float(kernel.sigma))
+            case Cauchy():
+                distance = self._columns(self.squared_distance, used)
+                relative = graph.add("Mul", distance, graph.number(1 / float(kernel.sigma) ** 2))
+                return graph.add("Reciprocal", graph.add("Add", relative, graph.number(1.0)))
+            case Cosine():
+                return self._columns(self.cosine, used)
+        raise TypeError(f"{kernel!r} is not a kernel of bomkl.kernels")
+
+    @cached_property
+    def inner(self) -> str:
+        """Inner products."""
+        graph = self._graph
+        stored = graph.add("Transpose", graph.number(self._stored))
+        return graph.add("MatMul", self._rows, stored)
+
+    @cached_property
+    def squared_distance(self) -> str:
+        """Squared distances, from the centre of the stored rows: so they lose the fewest digits.
+
+        What is left below rounding is no distance; the engine sums such feature by feature and gets next to zero.
+        """
+        graph = self._graph
+        centre = self._exact.mean(axis=0)
+        centred = self._exact - centre
+        rows = graph.add("Sub", self._rows, graph.number(centre))
+        doubled = graph.add("MatMul", rows, graph.number(-2 * centred.T))
+        lengths = graph.add("Add", self._squared_length(rows), graph.number((centred**2).sum(axis=1)))
+        distance = graph.add("Add", doubled, lengths)
+        noise = graph.add("Less", distance, graph.add("Mul", lengths, graph.number(_ROUNDING)))
+        return graph.add("Where", noise, graph.number(0.0), distance)
+
+    @cached_property
+    def cosine(self) -> str:
+        """Cosines of the angles, zero where a row is zero."""
+        graph = self._graph
+        # A row is zero, and so are all its products, or its length is far above the smallest number.
+        length = graph.add("Max", graph.add("Sqrt", self._squared_length(self._rows)), graph.number(1e-300))
+        stored_length = np.maximum(np.sqrt((self._exact**2).sum(axis=1)), 1e-300)
+        return graph.add("Div", graph.add("Div", self.inner, length), graph.number(stored_length))
+
+    def _squared_length(self, rows: str) -> str:
+        graph = self._graph
+        return graph.add("ReduceSum", graph.add("Mul", rows, rows), graph.integers([1]), keepdims=1)
+
+    def _columns(self, matrix: str, used: NDArray[np.intp]) -> str:
+        return matrix if len(used) == len(self._stored) else self._graph.columns(matrix, used)
+
+    def _exp(self, distance: str, factor: float) -> str:
+        graph = self._graph
+        exponent = graph.add("Mul", distance, graph.number(factor))
+        vanishes = graph.add("Less", exponent, graph.number(_VANISHES_BELOW[self._stored.dtype]))
+        return graph.add("Where", vanishes, graph.number(0.0), graph.add("Exp", exponent))

@@ -1,0 +1,80 @@
+"""Views of the columns that the kernels of the Auto models work on (see `bomkl.auto.geometry`), as operators."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bomkl.auto import geometry
+from bomkl.auto.geometry import Float, Geometry
+from bomkl.onnx.graph import Graph
+
+
+class Views:
+    """Rows in the views of a geometry, each computed at most once and rounded to single precision as in the model.
+
+    Parameters
+    ----------
+    graph : Graph
+        Where to add operators.
+    rows : str
+        Name of the rows.
+    geometry : Geometry
+        What to do with the columns.
+    """
+
+    def __init__(self, graph: Graph, rows: str, geometry: Geometry) -> None:
+        self._graph, self._rows, self._geometry = graph, rows, geometry
+        self._made: dict[str, str] = {}
+
+    def __getitem__(self, name: str) -> str:
+        if name not in self._made:
+            self._made[name] = self._graph.rounded(self._make(name))
+        return self._made[name]
+
+    def _make(self, name: str) -> str:
+        graph, parts = self._graph, self._geometry
+        if name == "standard":
+            return graph.clip(self._scaled(parts.deviation), -geometry._CLIP, geometry._CLIP)
+        if name == "common":
+            return graph.clip(self._scaled(parts.common), -geometry._FAR, geometry._FAR)
+        if name == "leading":
+            axes = parts.axes.transpose(1, 0, 2).reshape(parts.axes.shape[1], -1)
+            count = min(geometry._LEADING, len(parts.mean))
+            return graph.add("MatMul", self["common"], graph.number(axes[:, :count]))
+        if name == "normal":
+            return self._normal()
+        base = name.removeprefix("relevant ")
+        return graph.add("Mul", self[base], graph.number(parts.relevance[base].astype(np.float32)))
+
+    def _scaled(self, deviation: Float | float) -> str:
+        graph = self._graph
+        centred = graph.add("Sub", self._rows, graph.number(self._geometry.mean))
+        return graph.add("Div", centred, graph.number(deviation))
+
+    def _normal(self) -> str:
+        """Places among the sorted values of the column, looked up in the table of normal scores."""
+        graph, parts = self._graph, self._geometry
+        below, up_to = self._count("Less"), self._count("LessOrEqual")
+        scores = graph.add("Gather", graph.number(parts.score_table), graph.add("Add", below, up_to))
+        centred = graph.add("Sub", scores, graph.number(parts.normal_mean))
+        return graph.add("Div", centred, graph.number(parts.normal_deviation))
+
+    def _count(self, comparison: str) -> str:
+        """How many of the sorted values of its column are less than (or equal to) each value: binary search.
+
+        Columns are filled up with infinity to one less than a power of two, so that no step leaves them.
+        """
+        graph, columns = self._graph, self._geometry.sorted_columns
+        n_columns, length = columns.shape
+        steps = int(length).bit_length()
+        full = 2**steps - 1
+        padded = np.full((n_columns, full), np.inf)
+        padded[:, :length] = columns
+        values = graph.number(padded.ravel())
+        starts = np.arange(n_columns) * full
+        place = graph.integers(starts.tolist())
+        for step in (2**power for power in reversed(range(steps))):
+            probe = graph.add("Gather", values, graph.add("Add", place, graph.integers(step - 1)))
+            passed = graph.add(comparison, probe, self._rows)
+            place = graph.add("Where", passed, graph.add("Add", place, graph.integers(step)), place)
+        return graph.add("Sub", place, graph.integers(starts.tolist()))

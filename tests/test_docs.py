@@ -1,0 +1,100 @@
+"""What the documentation shows works: its code runs, its reference is that of the code, its links lead somewhere."""
+
+import doctest
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from bomkl.cli import app, reference
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+ELSEWHERE = {"adding-an-algorithm.md"}  # has a test of its own, on data that are there
+PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.glob("*.md") if page.name not in ELSEWHERE)]
+CODE = re.compile(r"^```(python|pycon|sh)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+NEEDS = {"river.md": "river", "onnx.md": "onnxruntime"}
+
+pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="the documentation is not part of this installation")
+
+
+def run_pycon(text: str, names: dict[str, Any], page: str) -> None:
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    test = doctest.DocTestParser().get_doctest(text, names, page, page, 0)
+    report: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=flags)
+    runner.run(test, out=report.append, clear_globs=False)
+    assert runner.failures == 0, "".join(report)
+    names.update(test.globs)
+
+
+def run_shell(text: str) -> None:
+    """Run plain commands of bomkl in this process, which is faster, and all else in a shell."""
+    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+    for line in text.replace("\\\n", "").splitlines():
+        if line.startswith("bomkl ") and not set("|<>$*") & set(line):
+            result = CliRunner().invoke(app, shlex.split(line)[1:])
+            assert result.exit_code == 0, f"{line}: {result.output}"
+        else:
+            done = subprocess.run(
+                ["bash", "-ec", line], env={**os.environ, "PATH": path}, capture_output=True, text=True
+            )
+            assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_code_of_a_page_runs_from_top_to_bottom(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if page.name in NEEDS:
+        pytest.importorskip(NEEDS[page.name])
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "__main__"}
+    text = page.read_text(encoding="utf-8")
+    for match in CODE.finditer(text):
+        kind, code = match.groups()
+        line = text[: match.start()].count("\n") + 1
+        if kind == "python":
+            exec(compile("\n" * line + code, str(page), "exec"), names)
+        elif kind == "pycon":
+            run_pycon(code, names, page.name)
+        elif page.parent == DOCS:
+            run_shell(code)
+
+
+def test_the_command_line_reference_is_that_of_the_code() -> None:
+    written = (DOCS / "cli.md").read_text(encoding="utf-8")
+    assert written == reference.reference(), "run: python -m bomkl.cli.reference > docs/cli.md"
+
+
+@pytest.mark.parametrize("command", ["train", "predict", "eval", "inspect", "convert"])
+def test_the_reference_knows_every_option(command: str) -> None:
+    shown = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"}).output
+    flags = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", shown.split("Options:")[1])) - {"--help"}
+    assert len(flags) > (0 if command == "inspect" else 10)
+    missing = {flag for flag in flags if f"`{flag}" not in reference.reference()}
+    assert missing == set()
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    broken = []
+    for page in [ROOT / "README.md", *DOCS.rglob("*.md")]:
+        for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+            path = target.split("#")[0]
+            if path and "://" not in path and not (page.parent / path).exists():
+                broken.append(f"{page.name}: {target}")
+    navigation = re.findall(r"([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    broken += [f"mkdocs.yml: {page}" for page in navigation if not (DOCS / page).exists()]
+    assert broken == []
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    pages = [page.relative_to(DOCS).as_posix() for page in [*DOCS.glob("*.md"), *DOCS.glob("reference/*.md")]]
+    assert [page for page in pages if f"{page}\n" not in navigation] == []

@@ -1,0 +1,182 @@
+"""onnxruntime predicts what the estimators predict."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from bomkl import AutoMKLClassifier, AutoMKLRegressor, BudgetMKLClassifier, BudgetMKLRegressor, paper
+from bomkl.combiners import Uniform
+from bomkl.kernels import Cauchy, Cosine, Exponential, Gaussian, Linear, Polynomial
+from bomkl.learners import BOGD, BPAS, PA, RBP, SPA, Forgetron, Perceptron, Projectron
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+to_onnx = pytest.importorskip("bomkl.onnx").to_onnx
+
+LEARNERS = [Perceptron(), PA(), SPA(), RBP(), Forgetron(), BOGD(), BPAS(), Projectron(), Projectron(0.1, True)]
+REGRESSION_LEARNERS = [PA(), SPA(), BOGD(), BPAS()]
+KERNELS = [Linear(), Polynomial(2, 0.5, 1.0), Gaussian(0.05), Gaussian(), Exponential(0.7), Cauchy(2.0), Cosine()]
+DTYPES = ["float32", "float64"]
+
+
+def rows(n=120, seed=0):
+    X = np.random.default_rng(seed).normal(size=(n, 4))
+    X[0] = 0  # where a cosine is not defined
+    return X
+
+
+def labels(X, n_classes):
+    return (1.7 * np.abs(X).sum(axis=1)).astype(int) % n_classes
+
+
+def run(estimator, X):
+    """Outputs of the exported model by name, after checking the model itself."""
+    model = to_onnx(estimator)
+    onnx.checker.check_model(model, full_check=True)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    (given,) = session.get_inputs()
+    dtype = {"tensor(float)": np.float32, "tensor(double)": np.float64}[given.type]
+    names = [output.name for output in session.get_outputs()]
+    outputs = dict(zip(names, session.run(None, {given.name: X.astype(dtype)}), strict=True))
+    for output in session.get_outputs():
+        assert list(outputs[output.name].shape[1:]) == list(output.shape[1:])
+    return outputs
+
+
+def assert_same(estimator, X, precision):
+    outputs = run(estimator, X)
+    if "prediction" in outputs:
+        expected = estimator.predict(X)
+        np.testing.assert_allclose(outputs["prediction"], expected, atol=precision * max(1, np.abs(expected).max()))
+        return outputs
+    margins = estimator.decision_function(X)
+    size = max(1.0, np.abs(margins).max())
+    np.testing.assert_allclose(outputs["margins"], margins, atol=precision * size)
+    ordered = np.sort(np.column_stack([margins, np.zeros(len(X))]) if margins.ndim == 1 else margins, axis=1)
+    clear = ordered[:, -1] - ordered[:, -2] > precision * size
+    same = outputs["label"] == estimator.predict(X)
+    assert same[clear].all()
+    assert same.mean() > 0.98
+    if hasattr(estimator, "predict_proba"):
+        np.testing.assert_allclose(outputs["probabilities"], estimator.predict_proba(X), atol=precision)
+    return outputs
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("combination", ["score", "vote"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("learner", LEARNERS, ids=repr)
+def test_every_learner_with_all_kernels(learner, n_classes, combination, dtype):
+    X = rows()
+    model = BudgetMKLClassifier(KERNELS, learner, combination=combination, budget=15, dtype=dtype, random_state=0)
+    model.fit(X, labels(X, n_classes))
+    # in float32, the sign of a function that all but vanishes may be rounded to either side
+    queries = np.vstack([X[:20], rows(80, seed=1)])
+    assert_same(model, queries, 2e-5 if dtype == "float32" else 1e-7)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("learner", REGRESSION_LEARNERS, ids=repr)
+def test_every_learner_of_numbers(learner, dtype):
+    X = rows()
+    model = BudgetMKLRegressor(KERNELS, learner, budget=15, dtype=dtype, random_state=0).fit(X, np.sin(X[:, 0]))
+    assert_same(model, rows(80, seed=1), 2e-5 if dtype == "float32" else 1e-7)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kernel", [*KERNELS, Polynomial(3, coef0=-0.5), Exponential(1e-3)], ids=repr)
+def test_every_kernel_alone(kernel, dtype):
+    X = rows()
+    model = BudgetMKLClassifier([kernel], PA(), dtype=dtype, random_state=0).fit(X, labels(X, 2))
+    assert_same(model, np.vstack([X, rows(50, seed=1)]), 2e-5 if dtype == "float32" else 1e-7)
+
+
+@pytest.mark.parametrize("name", [*paper.ALGORITHMS, *paper.STOCHASTIC_COMBINATIONS])
+def test_every_algorithm_of_the_paper(name):
+    X = rows(200)
+    model = paper.algorithm(name).set_params(random_state=0).fit(X, labels(X, 2))
+    assert_same(model, rows(seed=1), 1e-7)
+
+
+@pytest.mark.parametrize("drift", [None, "adapt"])
+@pytest.mark.parametrize("n", [1, 5, 12, 40, 150, 400])
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_auto_classifier_at_every_stage(n_classes, n, drift):
+    X = rows(n)
+    X[:, 3] = np.round(X[:, 3])  # values that come again and again
+    names = np.array(["d", "c", "b", "a"])
+    model = AutoMKLClassifier(budget=40, drift=drift, random_state=0).partial_fit(X, names[labels(X, n_classes)])
+    queries = rows(60, seed=1)
+    queries[:30, 3] = np.round(queries[:30, 3])
+    queries[-1] = 1e200
+    assert_same(model, queries, 1e-3)
+
+
+@pytest.mark.parametrize("drift", [None, "adapt"])
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+@pytest.mark.parametrize("n", [5, 40, 400])
+def test_auto_regressor_at_every_stage(n, loss, drift):
+    X = rows(n)
+    model = AutoMKLRegressor(budget=40, loss=loss, drift=drift, random_state=0).fit(X, 100 + X[:, 0] * X[:, 1])
+    assert_same(model, rows(60, seed=1), 1e-5)
+
+
+def test_auto_with_many_columns():
+    X = np.random.default_rng(0).normal(size=(100, 200))  # too many for the linear component to have them twice
+    model = AutoMKLClassifier(budget=40, random_state=0).fit(X, labels(X[:, :4], 2))
+    assert_same(model, X, 1e-3)
+
+
+@pytest.mark.parametrize(
+    "classes", [np.array([3, 7]), np.array([-1.0, 1.0]), np.array(["no", "yes"]), np.array([False, True])], ids=repr
+)
+def test_labels_keep_their_type(classes):
+    X = rows()
+    model = BudgetMKLClassifier([Gaussian()], random_state=0).fit(X, classes[labels(X, 2)])
+    found = assert_same(model, X, 1e-7)["label"]
+    assert found.dtype == (object if classes.dtype.kind == "U" else classes.dtype)
+
+
+@pytest.mark.parametrize("label", [-1, 1])
+def test_auto_that_knows_one_label_only(label):
+    X = rows(60)
+    model = AutoMKLClassifier(budget=40, random_state=0).fit(X, np.full(60, label))
+    assert assert_same(model, X, 1e-3)["probabilities"].shape == (60, 1)
+
+
+def test_nothing_learned_yet_but_zero():
+    for combination, margin in (("score", 0.0), ("vote", 1.0)):
+        model = BudgetMKLClassifier([Linear(), Gaussian()], Perceptron(), Uniform(), combination)
+        model.partial_fit(np.zeros((1, 2)), [0], classes=[0, 1], sample_weight=[0.0])
+        outputs = assert_no_terms(model)
+        assert outputs["margins"].tolist() == [margin] * 3
+
+
+def assert_no_terms(model):
+    outputs = run(model, np.ones((3, 2)))
+    assert outputs["label"].tolist() == model.predict(np.ones((3, 2))).tolist()
+    assert outputs["margins"].tolist() == model.decision_function(np.ones((3, 2))).tolist()
+    return outputs
+
+
+def test_rows_far_from_the_origin_keep_their_digits():
+    X = rows() + 1e4
+    model = BudgetMKLClassifier([Gaussian(0.5)], PA(), random_state=0).fit(X, labels(X - 1e4, 2))
+    assert_same(model, X, 1e-7)
+
+
+def test_what_cannot_be_exported_is_refused():
+    def product(X, Z):
+        return X @ Z.T
+
+    model = BudgetMKLClassifier([Gaussian(), product]).fit(rows(), labels(rows(), 2))
+    with pytest.raises(ValueError, match=r"The kernel product is a Python function, which an ONNX model cannot hold"):
+        to_onnx(model)
+    with pytest.raises(NotFittedError):
+        to_onnx(BudgetMKLRegressor())
+    with pytest.raises(TypeError, match=r"to_onnx exports .* Got list instead"):
+        to_onnx([])
