@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from bomkl import BudgetMKLClassifier, modelfile
+from bomkl import AutoMKLClassifier, BudgetMKLClassifier, modelfile
 from bomkl.cli import app
 from bomkl.cli.settings import parse_value, set_parameter
 from bomkl.kernels import Gaussian, Linear
@@ -55,17 +55,22 @@ def pets(tmp_path):
 @pytest.fixture
 def model(svm, tmp_path):
     path = tmp_path / "m.bomkl"
-    assert bomkl("train", svm, "-o", path, "-q").exit_code == 0
+    assert bomkl("train", svm, "-o", path, "-a", "SPA", "-q").exit_code == 0
     return path
 
 
 # train and predict
 
 
-def test_train_is_what_the_library_learns(svm, model):
+@pytest.mark.parametrize(
+    ("algorithm", "estimator"), [("SPA", BudgetMKLClassifier), ("auto", AutoMKLClassifier), (None, AutoMKLClassifier)]
+)
+def test_train_is_what_the_library_learns(svm, tmp_path, algorithm, estimator):
     X, y = make_rows(500)
-    expected = BudgetMKLClassifier(random_state=0).partial_fit(X, y)
-    loaded = modelfile.load(model)
+    expected = estimator(random_state=0).partial_fit(X, y)
+    bomkl("train", svm, "-o", tmp_path / "m", "-q", *(["-a", algorithm] if algorithm else []))
+    loaded = modelfile.load(tmp_path / "m")
+    assert type(loaded) is estimator
     np.testing.assert_allclose(loaded.decision_function(X), expected.decision_function(X), rtol=1e-9, atol=1e-12)
     assert loaded.mistakes_ == expected.mistakes_
 
@@ -85,6 +90,14 @@ def test_predictions(svm, model, tmp_path):
     refused = bomkl("predict", model, svm, "--kind", "probabilities")
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert "a BudgetMKLClassifier has no probabilities" in refused.stderr
+
+
+def test_probabilities(svm, tmp_path):
+    bomkl("train", svm, "-o", tmp_path / "m", "-q", "--budget", 100)
+    lines = bomkl("predict", tmp_path / "m", svm, "--kind", "probabilities").stdout.splitlines()
+    expected = modelfile.load(tmp_path / "m").predict_proba(make_rows(500)[0])
+    printed = np.array([line.split() for line in lines], dtype=float)
+    np.testing.assert_allclose(printed, expected[:, -printed.shape[1] :], rtol=1e-6, atol=1e-9)
 
 
 def test_strings_several_classes_and_columns_in_another_order(pets, tmp_path):
@@ -133,7 +146,7 @@ def test_eval_writes_the_table_to_stderr_and_figures_to_stdout(svm):
 
 
 def test_eval_json(svm, model):
-    done = bomkl("eval", svm, "--json", "--every", 200)
+    done = bomkl("eval", svm, "-a", "SPA", "--json", "--every", 200)
     records = [json.loads(line) for line in done.stdout.splitlines()]
     assert [record["rows"] for record in records] == [200, 400, 500]
     assert records[-1]["error"] == pytest.approx(modelfile.load(model).mistakes_ / 500)
@@ -141,7 +154,7 @@ def test_eval_json(svm, model):
 
 
 def test_eval_of_a_compressed_pipe(svm):
-    done = bomkl("eval", "-", input=gzip.compress(svm.read_bytes()))
+    done = bomkl("eval", "-", "--features", 3, input=gzip.compress(svm.read_bytes()))
     assert done.stdout == bomkl("eval", svm).stdout
 
 
@@ -171,7 +184,18 @@ def test_options_and_files_agree_and_options_go_first(svm, tmp_path):
         '[parameters]\n"learner.eta" = 0.2\nkernels = "[Gaussian(2**-1), Linear()]"\n'
         '[rows]\nformat = "svmlight"\n'
     )
-    options = ["--budget", 20, "--seed", 7, "-p", "learner.eta=0.2", "-p", "kernels=[Gaussian(0.5), Linear()]"]
+    options = [
+        "-a",
+        "SPA",
+        "--budget",
+        20,
+        "--seed",
+        7,
+        "-p",
+        "learner.eta=0.2",
+        "-p",
+        "kernels=[Gaussian(0.5), Linear()]",
+    ]
     assert bomkl("eval", svm, "--config", config).stdout == bomkl("eval", svm, *options).stdout
     bomkl("train", svm, "-o", tmp_path / "m", "--config", config, "-p", "learner.eta=0.3", "-q")
     model = modelfile.load(tmp_path / "m")
@@ -199,7 +223,7 @@ def test_options_and_files_agree_and_options_go_first(svm, tmp_path):
     ],
 )
 def test_wrong_settings(svm, args, message):
-    done = bomkl("eval", svm, *args)
+    done = bomkl("eval", svm, "-a", "SPA", *args)
     assert done.exit_code in (1, 2)
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -250,7 +274,7 @@ def test_bad_rows(tmp_path, text, args, message):
 def test_bad_lines_are_skipped_and_counted(svm, model):
     lines = svm.read_text().splitlines(keepends=True)
     svm.write_text("".join([*lines[:9], "1 x:3\n", *lines[9:300], "nonsense\n", *lines[300:]]))
-    done = bomkl("train", svm, "-o", f"{model}2", "--on-bad-line", "skip", "-q")
+    done = bomkl("train", svm, "-o", f"{model}2", "-a", "SPA", "--on-bad-line", "skip", "-q")
     assert done.exit_code == 0
     assert "2 bad lines were skipped; the first: " in done.stderr
     assert "rows.svm:10: column 3: not an index:value pair: 'x:3'" in done.stderr
@@ -416,10 +440,10 @@ def test_notes_that_lie(svm, tmp_path, notes):
 def test_resuming_another_run_is_refused(svm, model, tmp_path):
     other = tmp_path / "other.svm"
     other.write_text(svm_text(100, seed=1))
-    done = bomkl("train", other, "-o", model, "--resume")
+    done = bomkl("train", other, "-o", model, "-a", "SPA", "--resume")
     assert done.exit_code == 1
     assert f"use --from {model}" in done.stderr
-    done = bomkl("train", svm, "-o", model, "--resume", "--budget", 5)
+    done = bomkl("train", svm, "-o", model, "-a", "SPA", "--resume", "--budget", 5)
     assert "trained with other settings: budget (None, now 5)" in done.stderr
 
 

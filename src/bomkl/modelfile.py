@@ -220,7 +220,8 @@ def _encode_estimator(estimator: Any, where: str, arrays: list[NDArray[Any]]) ->
     params = estimator.get_params(deep=False)
     state = {name: value for name, value in estimator.__getstate__().items() if name not in params}
     at = f"{where}." if where else ""
-    encoded = [{name: _encode(value, at + name, arrays) for name, value in part.items()} for part in (params, state)]
+    # attributes in order of their names, so that equal models are equal files whatever happened to them in between
+    encoded = [{name: _encode(part[name], at + name, arrays) for name in sorted(part)} for part in (params, state)]
     return {"$estimator": [type(estimator).__name__, *encoded]}
 
 
