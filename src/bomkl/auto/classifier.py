@@ -1,0 +1,380 @@
+"""`AutoMKLClassifier`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils import assert_all_finite, compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from bomkl._validation import parameter_error
+from bomkl.auto.estimator import AutoEstimator
+from bomkl.auto.geometry import Float
+from bomkl.auto.stream import Mapper
+
+
+class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
+    """Budget online multiple kernel classification with nothing to tune.
+
+    A pool of eight kernels on one bounded set of stored rows and a linear model; each is an online Newton logistic
+    regression, and their combination is learned as well. Scales, widths and landmarks come from rows already seen. The
+    result does not depend on how the rows are split into calls.
+
+    Parameters
+    ----------
+    budget : int, default=1000
+        Largest number of stored rows. Memory and time a row grow with its square.
+    drift : {None, "adapt"}, default=None
+        "adapt" for streams whose distribution changes: it recovers from changes and takes about three times as long.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes; "balanced" needs all labels and so works with `fit` only.
+    n_jobs : int or None, default=None
+        Threads; -1 for all cores. The result does not depend on it.
+    random_state : int, RandomState or None, default=None
+        Source of all random draws.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels seen or declared so far.
+    kernels_ : list of str
+        Names of the components: the kernels, then the linear one.
+    kernel_weights_ : ndarray of shape (n_kernels,)
+        Part of each component in the combination, sum 1.
+    component_errors_ : ndarray of shape (n_kernels,)
+        Share of the rows that each component alone predicted wrongly just before they were learned.
+    support_vectors_ : ndarray of shape (n_rows, n_features_in_)
+        Stored rows.
+    n_support_ : ndarray of shape (n_kernels,)
+        Landmarks of each component among them.
+    n_seen_ : int
+        Rows learned.
+    mistakes_ : int
+        Rows that were predicted wrongly just before they were learned; a score of zero is a mistake.
+    nbytes_ : int
+        Memory the learned arrays take.
+    n_features_in_ : int
+        Number of columns.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from bomkl import AutoMKLClassifier
+    >>> X, y = make_moons(2000, noise=0.2, random_state=0)
+    >>> model = AutoMKLClassifier(budget=200, random_state=0)
+    >>> margins = model.score_and_learn(X, y)
+    >>> model.mistakes_ / model.n_seen_ < 0.05
+    True
+    """
+
+    _learned = (*AutoEstimator._learned, "_labels", "_declared", "_mistakes")
+
+    def __init__(
+        self,
+        budget: int = 1000,
+        drift: str | None = None,
+        class_weight: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.budget = budget
+        self.drift = drift
+        self.class_weight = class_weight
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Forget everything, then learn the rows once, in order.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        with self._unchanged_on_error():
+            self._forget()
+            self._learn(X, y, None, sample_weight, True, False)
+        return self
+
+    def partial_fit(
+        self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Learn more rows.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Labels.
+        classes : array-like of shape (n_classes,), default=None
+            All labels that will ever come; without it, a label is added when it is first seen.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows; those of weight 0 are skipped, those above 1000 count as 1000.
+
+        Returns
+        -------
+        self : object
+            The estimator.
+        """
+        with self._unchanged_on_error():
+            self._learn(X, y, classes, sample_weight, False, False)
+        return self
+
+    def score_and_learn(
+        self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Float:
+        """Learn rows one after another and return the margin of each just before it was learned.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Labels.
+        classes : array-like of shape (n_classes,), default=None
+            As in `partial_fit`.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        margins : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Log odds of ``classes_[1]``; with more than two classes the log probability of each. While only one label
+            is known, it counts as ``classes_[1]`` if it is a number above zero.
+        """
+        with self._unchanged_on_error():
+            return self._external(self._learn(X, y, classes, sample_weight, False, True))
+
+    def decision_function(self, X: Any) -> Float:
+        """Margins of rows.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        margins : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Log odds of ``classes_[1]``; with more than two classes the log probability of each.
+        """
+        return self._external(self._scores(X))
+
+    def predict_proba(self, X: Any) -> Float:
+        """Probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+            A column for each of ``classes_``.
+        """
+        margins = self.decision_function(X)
+        if len(self.classes_) == 1:
+            return np.ones((len(margins), 1))
+        if margins.ndim == 1:
+            return np.exp(-np.logaddexp(0, np.column_stack([margins, -margins])))
+        relative = np.exp(margins)
+        return np.asarray(relative / relative.sum(axis=1, keepdims=True))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Labels of rows.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            The likeliest class of each row.
+        """
+        margins = self.decision_function(X)
+        if len(self.classes_) == 1:
+            index = np.zeros(len(margins), dtype=np.intp)
+        else:
+            index = (margins > 0).astype(np.intp) if margins.ndim == 1 else margins.argmax(axis=1)
+        labels: NDArray[Any] = self.classes_[index]
+        return labels
+
+    @property
+    def mistakes_(self) -> int:
+        """Rows predicted wrongly just before they were learned."""
+        check_is_fitted(self)
+        return self._mistakes
+
+    # ------------------------------------------------------------ labels
+
+    def _external(self, scores: Float) -> Float:
+        """Scores by the order in which labels came, put into the order of ``classes_``."""
+        if scores.shape[1] > 1:
+            out = np.empty_like(scores)
+            out[:, np.searchsorted(self.classes_, self._labels)] = scores
+            return out
+        return self._sign() * scores[:, 0]
+
+    def _sign(self) -> float:
+        """Return -1 where, of two classes, the one that came first is ``classes_[1]``."""
+        if len(self._labels) > 2:
+            return 1.0
+        if len(self._labels) == 2:
+            return 1.0 if self._labels[0] == self.classes_[0] else -1.0
+        return -1.0 if self._labels.dtype.kind in "biuf" and self._labels[0] > 0 else 1.0
+
+    def _check_labels(self, X: Any, y: Any) -> NDArray[Any]:
+        labels: NDArray[Any] = column_or_1d(y, warn=True)
+        if len(labels) != X.shape[0]:
+            raise ValueError(f"X has {X.shape[0]} rows, but y has {len(labels)} labels. They must be as many.")
+        if labels.dtype.kind == "f":
+            assert_all_finite(labels, input_name="y")
+        check_classification_targets(labels)
+        return labels
+
+    def _known_labels(self, y: NDArray[Any], classes: Any, first: bool) -> tuple[NDArray[Any], bool]:
+        """Labels in their order after these rows, and whether no more may come."""
+        known = None if first else self._labels
+        declared = not first and self._declared
+        if classes is not None:
+            given = np.unique(np.asarray(classes))
+            if known is not None and (len(np.setdiff1d(known, given)) or (declared and len(given) != len(known))):
+                raise ValueError(f"classes={given} is not the same as before: {self.classes_}.")
+            known = given if known is None else np.concatenate([known, np.setdiff1d(given, known)])
+            declared = True
+        seen, places = np.unique(y, return_index=True)
+        in_order = seen[np.argsort(places)]
+        new = in_order if known is None else in_order[~np.isin(in_order, known)]
+        if declared and len(new):
+            assert known is not None
+            row = int(np.flatnonzero(y == new[0])[0])
+            raise ValueError(
+                f"y holds a label that was never declared: {y[row]!r} in row {row}. "
+                f"Known classes: {np.sort(known).tolist()}."
+            )
+        return (new if known is None else np.concatenate([known, new])), declared
+
+    def _class_weights(self, y: NDArray[Any], labels: NDArray[Any], whole_set: bool) -> Float | None:
+        if self.class_weight is None:
+            return None
+        if isinstance(self.class_weight, dict):
+            return np.array([float(self.class_weight.get(label, 1.0)) for label in labels.tolist()])
+        if self.class_weight != "balanced":
+            raise parameter_error(type(self).__name__, "class_weight", "None, 'balanced' or a dict", self.class_weight)
+        if not whole_set:
+            raise ValueError(
+                "class_weight='balanced' needs all labels beforehand and works with fit only. "
+                "Pass a dict of weights instead."
+            )
+        return np.asarray(compute_class_weight("balanced", classes=labels, y=y), dtype=np.float64)
+
+    # ------------------------------------------------------------ learning
+
+    def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any, whole_set: bool, with_scores: bool) -> Float:
+        first = not hasattr(self, "_stream")
+        self._prepare(first)
+        X = self._check_rows(X, first)
+        y = self._check_labels(X, y)
+        weight = self._check_weight(sample_weight, X)
+        counted = weight > 0
+        labels, declared = self._known_labels(y[counted], classes, first)
+        by_class = self._class_weights(y, labels, whole_set)
+        codes = _codes(y, labels)
+        if by_class is not None:
+            weight = self._check_weight(np.where(counted, weight * by_class[np.maximum(codes, 0)], 0.0), X)
+            counted = weight > 0
+        if len(labels) == 0:
+            raise ValueError(f"{type(self).__name__} cannot begin with rows whose sample weights are all zero.")
+        if first:
+            self._start(False, max(len(labels), 2) if declared else 2)
+            self._mistakes = 0
+        known = self._stream_classes()
+        if declared:  # labels declared only now
+            for _ in range(known, len(labels)):
+                self._stream.add_class()
+            known = max(known, len(labels))
+        self._labels, self._declared, self.classes_ = labels, declared, np.unique(labels)
+        if not with_scores and not counted.all():
+            X, codes, weight, counted = X[counted], codes[counted], weight[counted], counted[counted]
+        with self._threads(len(codes)) as run:
+            pieces = [
+                self._piece(X[begin:end], codes[begin:end], weight[begin:end], kind, run)
+                for begin, end, kind in _pieces(codes, counted, known)
+            ]
+        return _joined(pieces, max(len(labels), 2))
+
+    def _stream_classes(self) -> int:
+        return max(self._stream.outputs, 2)
+
+    def _piece(self, X: Any, codes: NDArray[np.intp], weight: Float, kind: str, run: Mapper) -> tuple[Float, Float]:
+        """Scores of rows that are learned alike, and the log odds each gave to labels never seen."""
+        start, learned = self._stream.seen, kind != "skip"
+        unseen = np.log(0.5 / (start + 1 + (np.arange(len(codes)) if learned else np.zeros(len(codes)))))
+        if kind == "learn":
+            scores = self._stream.score_and_learn(X, codes.astype(np.float64), weight, run)
+            self._mistakes += int(_mistaken(scores, codes).sum())
+            return scores, unseen
+        scores = self._stream.scores(X)
+        if kind == "new":
+            self._stream.add_class()
+            self._stream.score_and_learn(X, codes.astype(np.float64), weight)
+            self._mistakes += 1
+        return scores, unseen
+
+
+def _codes(y: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]:
+    """Place of each label in the order of their coming; -1 where it is in none (a row of weight zero)."""
+    codes = np.full(len(y), -1, dtype=np.intp)
+    for code, label in enumerate(labels):
+        codes[y == label] = code
+    return codes
+
+
+def _pieces(codes: NDArray[np.intp], counted: NDArray[np.bool_], known: int) -> Iterator[tuple[int, int, str]]:
+    """Cut rows where a third or later label comes for the first time and where rows of weight zero begin or end."""
+    kinds = np.where(counted, 0, 1)
+    for code in range(known, int(codes.max(initial=-1)) + 1):
+        kinds[np.flatnonzero(counted & (codes == code))[:1]] = 2
+    cuts = np.flatnonzero(np.diff(kinds) != 0) + 1
+    for begin, end in zip([0, *cuts], [*cuts, len(codes)], strict=True):
+        if kinds[begin] == 2:
+            yield from ((row, row + 1, "new") for row in range(begin, end))
+        elif begin < end:
+            yield begin, end, ("learn", "skip")[kinds[begin]]
+
+
+def _mistaken(scores: Float, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
+    if scores.shape[1] == 1:
+        return np.asarray(np.where(codes == 1, scores[:, 0], -scores[:, 0]) <= 0)
+    return np.asarray(scores.argmax(axis=1) != codes)
+
+
+def _joined(pieces: list[tuple[Float, Float]], n_classes: int) -> Float:
+    """Scores of all pieces on the labels known in the end."""
+    if n_classes == 2:
+        return np.vstack([scores for scores, _ in pieces]) if pieces else np.empty((0, 1))
+    wide = []
+    for scores, unseen in pieces:
+        if scores.shape[1] == 1:
+            scores = -np.logaddexp(0, np.hstack([scores, -scores]))
+        missing = n_classes - scores.shape[1]
+        wide.append(np.hstack([scores, np.repeat(unseen[:, None], missing, axis=1)]))
+    return np.vstack(wide) if wide else np.empty((0, n_classes))

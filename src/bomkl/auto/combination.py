@@ -1,0 +1,97 @@
+"""The learned combination: two Newton stacks and a Hedge mixture of the components, and Hedge over those three."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bomkl._core import combine_rows, combine_scores
+from bomkl.auto.geometry import Float
+from bomkl.auto.settings import SHARE, STACK_RIDGES
+from bomkl.auto.task import Task
+
+
+@dataclass
+class Combination:
+    """Weights of some components, and the losses they have had."""
+
+    stack_w: Float
+    stack_covariance: Float
+    weights: Float
+    log_final: Float
+    loss_sum: Float
+    error_sum: Float
+
+    @classmethod
+    def of(cls, components: int) -> Self:
+        """Weigh all components alike."""
+        return cls(
+            stack_w=np.full((len(STACK_RIDGES), components), 1 / components),
+            stack_covariance=np.stack([np.eye(components) / ridge for ridge in STACK_RIDGES]),
+            weights=np.full(components, 1 / components),
+            log_final=np.zeros(len(STACK_RIDGES) + 1),
+            loss_sum=np.zeros(components),
+            error_sum=np.zeros(components),
+        )
+
+    def scores(self, S: Float, task: Task) -> Float:
+        """Combine component scores (n, components, outputs)."""
+        out = np.empty((S.shape[0], S.shape[2]))
+        combine_scores(*self._arrays(), _centred(S, task), int(task), out)
+        return out
+
+    def score_and_learn(self, S: Float, y: Float, weight: Float, task: Task) -> Float:
+        """Combine the scores of each row just before the weights learn from it."""
+        out = np.empty(y.shape)
+        combine_rows(
+            *self._arrays(), SHARE, _centred(S, task), y, weight, int(task), self.loss_sum, self.error_sum, out
+        )
+        return out
+
+    def final_shares(self) -> Float:
+        """Weights of the stacks and, last, of the mixture."""
+        relative = np.exp(self.log_final - self.log_final.max())
+        return np.asarray(relative / relative.sum())
+
+    def slopes(self) -> Float:
+        """How much the combined score changes with each component's, to first order."""
+        shares = self.final_shares()
+        return np.asarray(shares[:-1] @ self.stack_w + shares[-1] * self.weights)
+
+    def influence(self) -> Float:
+        """Part of each component in the combination: not negative, sum 1."""
+        sizes = np.abs(self.stack_w)
+        parts = sizes / np.maximum(sizes.sum(axis=1, keepdims=True), 1e-300)
+        shares = self.final_shares()
+        total = shares[:-1] @ parts + shares[-1] * self.weights
+        return np.asarray(total / total.sum())
+
+    def drop(self, dropped: NDArray[np.int64]) -> None:
+        """Take components out, conditioning the stacks on their weights being zero."""
+        for i in dropped:
+            for j in range(len(self.stack_w)):
+                P = self.stack_covariance[j]
+                gain = P[:, i] / max(P[i, i], 1e-300)
+                self.stack_w[j] -= gain * self.stack_w[j, i]
+                self.stack_covariance[j] = P - np.outer(gain, P[i])
+        kept = np.setdiff1d(np.arange(len(self.weights)), dropped)
+        self.stack_w = np.ascontiguousarray(self.stack_w[:, kept])
+        self.stack_covariance = np.ascontiguousarray(self.stack_covariance[:, kept][:, :, kept])
+        weights = self.weights[kept]
+        self.weights = weights / weights.sum()
+        self.loss_sum, self.error_sum = self.loss_sum[kept], self.error_sum[kept]
+
+    def _arrays(self) -> tuple[Float, Float, Float, Float]:
+        return self.stack_w, self.stack_covariance, self.weights, self.log_final
+
+
+def _centred(S: Float, task: Task) -> Float:
+    if task is not Task.MULTICLASS:
+        return np.ascontiguousarray(S)
+    total = np.zeros(S.shape[:2])  # summed class by class: an order that does not depend on the number of rows
+    for k in range(S.shape[2]):
+        total += S[:, :, k]
+    return np.ascontiguousarray(S - (total / S.shape[2])[:, :, None])

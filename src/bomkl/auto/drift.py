@@ -1,0 +1,196 @@
+"""Learning under drift: long memory, short memory, and a fresh start when an alarm rings.
+
+One stream never forgets, its twin forgets within about a thousand rows, and Hedge with share decides between them row
+by row. When the loss of the mixture rises well above what it was, a challenger starts from the last rows; if it wins,
+it takes the place of both. Everything is checked at absolute multiples of 16 rows.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+
+from bomkl.auto.geometry import Float
+from bomkl.auto.stream import Mapper, Settings, State, Stream, dense_rows
+from bomkl.auto.task import Task
+
+FORGET = 0.999  # per row, of the twin that forgets
+SHARE = 0.01
+STEP = 16  # rows between decisions
+WINDOW = 100  # rows whose loss is held against all before them
+ALARM = 4.0  # standard errors
+CALM = 200  # rows before the window that an alarm needs
+WARM = 48  # last rows a challenger starts from
+WIN = 5.0  # nats by which a challenger must beat the mixture
+PATIENCE = 2000  # rows it has for that
+_CAPPED = 3.0  # largest loss of a row in the alarm
+_LARGEST = 15.0  # largest loss of a row in the weights
+
+
+class AdaptiveStream:
+    """Several streams and their weights; the same methods as one `Stream`."""
+
+    def __init__(self, settings: Settings, n_classes: int = 2) -> None:
+        self.settings = settings
+        self.models = [Stream(settings, n_classes), Stream(replace(settings, forget=FORGET), n_classes)]
+        self.log_weights = np.zeros(2)
+        self.seen = 0
+        self.restarts: list[int] = []
+        self.alarms = 0
+        self.last_X: list[Float] = []
+        self.last_y: list[float] = []
+        self.last_weight: list[float] = []
+        self.squared_error = np.zeros(2)  # of the mixture, sum and rows: the unit of the loss of numbers
+        self.advantage, self.age = 0.0, 0
+        self._calm()
+
+    def _calm(self) -> None:
+        self.recent: list[float] = []
+        self.before = np.zeros(3)  # rows, sum and sum of squares of the losses that left the window
+
+    @property
+    def task(self) -> Task:
+        """What is learned now."""
+        return self.models[0].task
+
+    @property
+    def outputs(self) -> int:
+        """Scores a row."""
+        return self.models[0].outputs
+
+    @property
+    def leader(self) -> Stream:
+        """The stream of largest weight."""
+        return self.models[int(np.argmax(self.log_weights))]
+
+    def add_class(self) -> None:
+        """Make room for a class that has not been seen before."""
+        for model in self.models:
+            model.add_class()
+
+    def new_class_log_odds(self) -> float:
+        """Log odds that the next row is of a class never seen."""
+        return math.log(0.5 / (self.seen + 1))
+
+    def score_and_learn(self, X: Any, y: Float, weight: Float, run: Mapper = map) -> Float:
+        """Score rows, each just before it is learned; y are class numbers or targets."""
+        out = np.empty((len(y), self.outputs))
+        begin = 0
+        while begin < len(y):
+            end = begin + min(STEP - self.seen % STEP, len(y) - begin)
+            rows = dense_rows(X, begin, end)
+            out[begin:end] = self._rows(rows, y[begin:end], weight[begin:end], run)
+            self.seen += end - begin
+            if self.seen % STEP == 0:
+                self._decide()
+            begin = end
+        return out
+
+    def scores(self, X: Any, run: Mapper = map) -> Float:
+        """Scores of rows: log odds of class 1, log probabilities of each class, or predictions."""
+        weights = np.exp(self.log_weights)
+        weights /= weights.sum()
+        parts = [w * _means(model.scores(X, run), self.task) for w, model in zip(weights, self.models, strict=True)]
+        return _scores(sum(parts[1:], parts[0]), self.task)
+
+    def _rows(self, X: Float, y: Float, weight: Float, run: Mapper) -> Float:
+        scores = np.stack([model.score_and_learn(X, y, weight, run) for model in self.models], axis=1)
+        out = np.empty((len(y), self.outputs))
+        for t in range(len(y)):
+            means = _means(scores[t], self.task)
+            weights = np.exp(self.log_weights)
+            weights /= weights.sum()
+            mixture = (weights[:, None] * means).sum(axis=0)
+            out[t] = _scores(mixture[None], self.task)[0]
+            losses = [self._loss(each, y[t]) for each in means]
+            loss = self._loss(mixture, y[t])
+            weights *= np.exp([-weight[t] * (each - min(losses)) for each in losses])
+            weights = (1 - SHARE) * weights / weights.sum() + SHARE / len(weights)
+            self.log_weights = np.log(weights)
+            if self.task.is_regression:
+                self.squared_error += (min((mixture[0] - y[t]) ** 2, 1e300), 1)
+            self._record(loss, losses)
+        self.last_X = (self.last_X + list(X))[-WARM:]
+        self.last_y = (self.last_y + y.tolist())[-WARM:]
+        self.last_weight = (self.last_weight + weight.tolist())[-WARM:]
+        return out
+
+    def _loss(self, mean: Float, y: float) -> float:
+        if self.task.is_regression:
+            unit = self.squared_error[0] / self.squared_error[1] if self.squared_error[0] > 0 else 1.0
+            return float(min(0.5 * (mean[0] - y) ** 2 / unit, _LARGEST))
+        p = mean[int(y)] if self.task is Task.MULTICLASS else (mean[0] if y > 0.5 else 1 - mean[0])
+        return float(min(-math.log(max(p, 1e-12)), _LARGEST))
+
+    def _record(self, loss: float, losses: list[float]) -> None:
+        if len(self.models) == 3:
+            self.advantage += loss - losses[2]
+            self.age += 1
+        self.recent.append(min(loss, _CAPPED))
+        if len(self.recent) > WINDOW:
+            old = self.recent.pop(0)
+            self.before += (1, old, old * old)
+
+    def _decide(self) -> None:
+        if len(self.models) == 3:
+            if self.advantage > WIN:
+                self._restart()
+            elif self.age >= PATIENCE:
+                self.models, self.log_weights = self.models[:2], self.log_weights[:2]
+                self._calm()
+        elif self.before[0] >= CALM:
+            n, total, squares = self.before
+            mean = total / n
+            error = math.sqrt(max(squares / n - mean**2, 1e-6) / WINDOW)
+            if sum(self.recent) / len(self.recent) > mean + ALARM * error:
+                self._challenge()
+
+    def _challenge(self) -> None:
+        self.alarms += 1
+        challenger = Stream(self.settings, self.models[0].n_classes)
+        challenger.score_and_learn(np.array(self.last_X), np.array(self.last_y), np.array(self.last_weight))
+        self.models.append(challenger)
+        self.log_weights = np.append(self.log_weights, self.log_weights.max() - 1)
+        self.advantage, self.age = 0.0, 0
+
+    def _restart(self) -> None:
+        winner = self.models[2]
+        twin = copy.deepcopy(winner)
+        twin.settings = replace(twin.settings, forget=FORGET)
+        self.models = [winner, twin]
+        self.log_weights = np.zeros(2)
+        self.restarts.append(self.seen)
+        self._calm()
+
+    def state(self) -> State:
+        """Everything it is, as plain values and arrays."""
+        return vars(self) | {
+            "settings": vars(self.settings).copy(),
+            "models": [model.state() for model in self.models],
+        }
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """Go on where `state` was taken."""
+        stream = cls(Settings(**state["settings"]))
+        vars(stream).update({name: copy.copy(value) for name, value in state.items() if name != "settings"})
+        stream.models = [Stream.from_state(model) for model in state["models"]]
+        return stream
+
+
+def _means(scores: Float, task: Task) -> Float:
+    """Predictive means of rows of scores."""
+    if task is Task.BINARY:
+        return np.asarray(1 / (1 + np.exp(-np.clip(scores, -15, 15))))
+    return np.exp(scores) if task is Task.MULTICLASS else scores
+
+
+def _scores(means: Float, task: Task) -> Float:
+    """Scores of rows of predictive means."""
+    if task is Task.BINARY:
+        return np.log(means / (1 - means))
+    return np.log(np.maximum(means, 1e-12)) if task is Task.MULTICLASS else means

@@ -1,0 +1,252 @@
+"""What the two estimators share: settings, input, threads, state and insight."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from bomkl._validation import check_choice, check_count, parameter_error
+from bomkl.auto.drift import AdaptiveStream
+from bomkl.auto.explain import Explanation, explain_row
+from bomkl.auto.geometry import Float
+from bomkl.auto.settings import COMPONENTS
+from bomkl.auto.stream import Mapper, Settings, State, Stream
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_HEAVIEST = 1000.0  # larger weights are taken as this: single precision could not hold what they leave of a variance
+
+
+class AutoEstimator(BaseEstimator):  # type: ignore[misc]
+    """An estimator around one stream; subclasses supply the task."""
+
+    _learned: tuple[str, ...] = ("_stream", "_started_with")
+
+    def _check_parameters(self) -> None:
+        owner = type(self).__name__
+        check_count(owner, "budget", self.budget)
+        if self.drift is not None:
+            check_choice(owner, "drift", self.drift, ("adapt",))
+        if self.n_jobs is not None and not (isinstance(self.n_jobs, int | np.integer) and self.n_jobs != 0):
+            raise parameter_error(owner, "n_jobs", "None or an int other than 0", self.n_jobs)
+
+    def _learning_settings(self) -> dict[str, Any]:
+        """Return the settings that must not change while learning goes on."""
+        return {name: getattr(self, name) for name in ("budget", "drift", "loss") if hasattr(self, name)}
+
+    def _prepare(self, first: bool) -> None:
+        """Check the settings: all at the start, later that they are the same."""
+        if first:
+            self._check_parameters()
+            return
+        for name, value in self._started_with.items():
+            if (now := getattr(self, name)) != value:
+                raise ValueError(
+                    f"The {name!r} parameter of {type(self).__name__} was changed from {value!r} to {now!r} after "
+                    "learning had begun. Call fit, or make a new estimator."
+                )
+
+    def _start(self, regression: bool, n_classes: int) -> None:
+        seed = int(check_random_state(self.random_state).randint(2**63 - 1, dtype=np.int64))
+        huber = getattr(self, "loss", None) == "huber"
+        settings = Settings(int(self.budget), seed, regression, huber)
+        self._started_with = self._learning_settings()
+        self._stream: Stream | AdaptiveStream = (Stream if self.drift is None else AdaptiveStream)(settings, n_classes)
+
+    def _sign(self) -> float:
+        """Return -1 where the stream's score is the negative of the estimator's."""
+        return 1.0
+
+    def _check_rows(self, X: Any, first: bool) -> Any:
+        return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first)
+
+    def _check_weight(self, sample_weight: Any, X: Any) -> Float:
+        if hasattr(self, "_stream") and isinstance(sample_weight, list | np.ndarray) and not np.any(sample_weight):
+            # In the midst of a stream there may be nothing to learn, for scikit-learn always an error
+            sample_weight = np.ones(len(sample_weight))
+            return np.zeros_like(_check_sample_weight(sample_weight, X, dtype=np.float64))
+        weight: Float = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        if (weight < 0).any():
+            raise parameter_error(type(self).__name__, "sample_weight", "not negative", float(weight.min()))
+        return np.minimum(weight, _HEAVIEST)
+
+    def _scores(self, X: Any) -> Float:
+        check_is_fitted(self)
+        X = self._check_rows(X, first=False)
+        with self._threads(X.shape[0]) as run:
+            return self._stream.scores(X, run)
+
+    @contextmanager
+    def _threads(self, rows: int) -> Iterator[Mapper]:
+        """Yield `map`, or that of a pool of threads where there is enough to share."""
+        n = 1
+        if self.n_jobs is not None and rows > 1:
+            from joblib import effective_n_jobs
+
+            n = int(effective_n_jobs(self.n_jobs))
+        if n == 1:
+            yield map
+            return
+        with ThreadPoolExecutor(n) as pool:
+            yield pool.map
+
+    @contextmanager
+    def _unchanged_on_error(self) -> Iterator[None]:
+        before = dict(self.__dict__)
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def _forget(self) -> None:
+        for name in [n for n in vars(self) if n.endswith("_") or n in self._learned]:
+            delattr(self, name)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_stream")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # ------------------------------------------------------------ insight
+
+    @property
+    def _leader(self) -> Stream:
+        check_is_fitted(self)
+        return self._stream if isinstance(self._stream, Stream) else self._stream.leader
+
+    @property
+    def n_seen_(self) -> int:
+        """Number of rows learned."""
+        check_is_fitted(self)
+        return self._stream.seen
+
+    @property
+    def kernels_(self) -> list[str]:
+        """Names of the components: the kernels, then the linear one."""
+        check_is_fitted(self)
+        return list(COMPONENTS)
+
+    @property
+    def kernel_weights_(self) -> Float:
+        """Part of each component in the combination; zero for those that were dropped, sum 1."""
+        return self._leader.kernel_weights()
+
+    @property
+    def component_errors_(self) -> Float:
+        """Error of each component on the rows it scored before learning them: mistakes a row, or mean squared error."""
+        return self._leader.component_errors()
+
+    @property
+    def n_support_(self) -> NDArray[np.int64]:
+        """Number of landmarks of each component; the linear one has none."""
+        return self._leader.n_support()
+
+    @property
+    def support_vectors_(self) -> Float:
+        """The stored rows: all while the budget lasts, then the landmarks."""
+        rows = self._leader.stored_rows()
+        return rows if rows.size else np.empty((0, self.n_features_in_))
+
+    @property
+    def nbytes_(self) -> int:
+        """Memory the learned arrays take, in bytes."""
+        check_is_fitted(self)
+        return _array_bytes(self._stream.state())
+
+    def explain(self, x: Any) -> Explanation:
+        """Tell which stored rows and which kernels made the prediction of one row.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,) or (1, n_features)
+            The row.
+
+        Returns
+        -------
+        explanation : Explanation
+            What each kernel and each stored row added to the score. With ``drift="adapt"`` that of the leading stream.
+        """
+        check_is_fitted(self)
+        if not sp.issparse(x) and not hasattr(x, "columns"):
+            x = np.atleast_2d(x)
+        row = self._check_rows(x, first=False)
+        if row.shape[0] != 1:
+            raise ValueError(f"explain takes one row at a time. Got {row.shape[0]} rows instead.")
+        return explain_row(self._leader, row, self._sign())
+
+    def plot_weights(self, ax: Any = None) -> Figure:
+        """Draw the weight and the error of each component.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        figure : matplotlib Figure
+            The figure.
+        """
+        weights, errors = self.kernel_weights_, self.component_errors_
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError as error:
+            raise ImportError("plot_weights needs matplotlib: pip install 'bomkl[plots]'") from error
+        if ax is None:
+            _, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+        places = np.arange(len(COMPONENTS))[::-1]
+        bars = ax.barh(places, weights)
+        ax.bar_label(bars, [f"{error:.3g}" for error in errors], padding=3)
+        ax.set_yticks(places, COMPONENTS)
+        ax.set_xlabel("weight in the combination (number: error of the component alone)")
+        ax.set_xlim(0, max(1.15 * float(weights.max()), 0.1))
+        figure: Figure = ax.figure
+        return figure
+
+    # ------------------------------------------------------------ state
+
+    def _state(self) -> State:
+        """Everything that was learned, as plain values and arrays."""
+        check_is_fitted(self)
+        return {"adaptive": isinstance(self._stream, AdaptiveStream), "stream": self._stream.state()}
+
+    def _restore(self, state: State) -> None:
+        """Go on from `_state()`."""
+        self._stream = (AdaptiveStream if state["adaptive"] else Stream).from_state(copy.deepcopy(state["stream"]))
+
+    def __getstate__(self) -> State:
+        state: State = dict(super().__getstate__())
+        if "_stream" in state:
+            state["_stream"] = self._state()
+        return state
+
+    def __setstate__(self, state: State) -> None:
+        state = dict(state)
+        learned = state.pop("_stream", None)
+        super().__setstate__(state)
+        if learned is not None:
+            self._restore(learned)
+
+
+def _array_bytes(value: Any) -> int:
+    if isinstance(value, np.ndarray):
+        return int(value.nbytes)
+    if isinstance(value, dict):
+        return sum(_array_bytes(each) for each in value.values())
+    return sum(_array_bytes(each) for each in value) if isinstance(value, list) else 0

@@ -1,0 +1,76 @@
+"""Which stored rows and which kernels made a prediction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bomkl.auto.features import KernelFeatures
+from bomkl.auto.geometry import Float
+from bomkl.auto.settings import COMPONENTS
+from bomkl.auto.stream import Stream, dense_rows
+from bomkl.auto.task import Task
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A prediction taken apart.
+
+    Attributes
+    ----------
+    margin : float
+        The score that is explained: log odds, of several classes the centred score of the likeliest, or the prediction.
+    kernels : dict of str to float
+        What each component added to it, to first order.
+    rows : ndarray of shape (n_rows,)
+        What each of `support_vectors_` added to it, over all kernels.
+    remainder : float
+        What is due to constants and to the combination not being linear.
+    """
+
+    margin: float
+    kernels: dict[str, float]
+    rows: Float
+    remainder: float
+
+    def largest_rows(self, n: int = 5) -> list[tuple[int, float]]:
+        """Return the numbers of the n stored rows that mattered most and what they added.
+
+        Parameters
+        ----------
+        n : int, default=5
+            How many.
+
+        Returns
+        -------
+        list of (int, float)
+        """
+        order = np.argsort(-np.abs(self.rows), kind="stable")[:n]
+        return [(int(i), float(self.rows[i])) for i in order]
+
+
+def explain_row(stream: Stream, x: Any, sign: float) -> Explanation:
+    """Take the score of one row, times a sign, apart."""
+    scores = sign * stream.scores(x)[0]
+    rows = np.zeros(len(stream.stored_rows()))
+    output = int(np.argmax(scores)) if stream.task is Task.MULTICLASS else 0
+    margin = float(scores[output] - scores.mean()) if stream.task is Task.MULTICLASS else float(scores[0])
+    kernels = dict.fromkeys(COMPONENTS, 0.0)
+    if stream.geometry is None:
+        return Explanation(margin, kernels, rows, margin)
+    slopes = sign * stream.combination.slopes() * stream.spread
+    views = stream.geometry.views(dense_rows(x, 0, 1), {g for each in stream.features for g in each.geometries()})
+    for i, features, component, slope in zip(stream.alive, stream.features, stream.components, slopes, strict=True):
+        means = component.means()[:, : component.rank]
+        if stream.task is Task.MULTICLASS:
+            means = means - means.mean(axis=0)
+        w = means[output]
+        if isinstance(features, KernelFeatures):
+            each = slope * features.values(views)[0] * (features.whitening() @ w[:-1])
+            rows[features.support] += each
+            kernels[COMPONENTS[i]] = float(each.sum())
+        else:
+            kernels[COMPONENTS[i]] = float(slope * (features(views)[0, : component.rank - 1] @ w[:-1]))
+    return Explanation(margin, kernels, rows, margin - sum(kernels.values()))

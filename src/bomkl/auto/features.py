@@ -1,0 +1,146 @@
+"""Feature maps of the components: whitened kernel values at landmarks, and the columns themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bomkl._core import BLOCK, kernel_features
+from bomkl.auto.geometry import Float, Single, Views, packed
+
+_SMALLEST = 1e-5  # eigenvalues of a kernel matrix below this share of the largest are noise
+_PAIRS_OF = 500  # rows whose distances stand for all
+_WIDEST = 300  # columns that the linear component may have
+
+
+def squared_distances(a: Float, b: Float) -> Float:
+    """Squared distance of each row of a to each row of b."""
+    return np.asarray(np.maximum((a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1)[None] - 2 * a @ b.T, 0))
+
+
+def median_distance(rows: Float) -> float:
+    """Median distance of pairs of rows; 1 where there is none.
+
+    Examples
+    --------
+    >>> median_distance(np.array([[0.0], [3.0]]))
+    3.0
+    """
+    rows = rows[:_PAIRS_OF]
+    pairs = squared_distances(rows, rows)[np.triu_indices(len(rows), 1)]
+    median = float(np.sqrt(np.median(pairs))) if len(pairs) else 1.0
+    return median if median > 1e-12 else 1.0
+
+
+@dataclass
+class KernelFeatures:
+    """Nystrom features: ``kernel(x, landmarks) @ whiten``, then a constant 1."""
+
+    geometry: str
+    polynomial: bool
+    scale: float
+    landmarks: Single
+    norms: Single
+    whiten: Single
+    rank: int
+    support: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, geometry: str, kind: str, width: float, rows: Single, support: NDArray[np.int64]) -> Self:
+        """Build the map from kept rows in their view; `support` numbers the rows that are landmarks."""
+        double = rows.astype(np.float64)
+        landmarks = double[support]
+        polynomial = kind == "polynomial"
+        scale = 1 / rows.shape[1] if polynomial else 0.5 / (width * median_distance(double)) ** 2
+        if polynomial:
+            gram = (1 + landmarks @ landmarks.T * scale) ** 2
+        else:
+            gram = np.exp(-squared_distances(landmarks, landmarks) * scale)
+        values, vectors = np.linalg.eigh(gram)
+        kept = values > _SMALLEST * values[-1]
+        tiles = packed(landmarks.T)
+        norms = np.zeros(tiles.shape[0] * BLOCK, dtype=np.float32)
+        norms[: len(landmarks)] = (landmarks**2).sum(axis=1)
+        rank = int(kept.sum())
+        whiten = np.zeros((len(landmarks), rank + 1))
+        whiten[:, :rank] = vectors[:, kept] / np.sqrt(values[kept])
+        return cls(geometry, polynomial, scale, tiles, norms, packed(whiten), rank, support)
+
+    @property
+    def width(self) -> int:
+        """Columns of the features, of which those after ``rank`` + 1 are zero."""
+        return int(self.whiten.shape[0]) * BLOCK
+
+    def __call__(self, views: Views) -> Single:
+        """Map rows, given in their views."""
+        x = views[self.geometry]
+        out = np.empty((len(x), self.width), dtype=np.float32)
+        kernel_features(x, self.polynomial, self.scale, self.landmarks, self.norms, self.whiten, self.rank, out)
+        return out
+
+    def landmark_rows(self) -> Single:
+        """Landmarks in their view, one a row."""
+        return _unpacked(self.landmarks)[:, : len(self.support)].T
+
+    def whitening(self) -> Single:
+        """Matrix from kernel values at the landmarks to features."""
+        return _unpacked(self.whiten)[:, : self.rank]
+
+    def values(self, views: Views) -> Float:
+        """Kernel values of rows at the landmarks."""
+        x, landmarks = views[self.geometry].astype(np.float64), self.landmark_rows().astype(np.float64)
+        if self.polynomial:
+            powers: Float = (1 + x @ landmarks.T * self.scale) ** 2
+            return powers
+        gaussians: Float = np.exp(-squared_distances(x, landmarks) * self.scale)
+        return gaussians
+
+    def geometries(self) -> tuple[str, ...]:
+        """Name the views it needs."""
+        return (self.geometry,)
+
+
+@dataclass
+class LinearFeatures:
+    """Standardised columns, their normal scores beside them while that stays small, then a constant 1."""
+
+    columns: int
+    both: bool
+
+    @classmethod
+    def of(cls, columns: int) -> Self:
+        """Choose for a number of columns."""
+        return cls(columns, 2 * columns <= _WIDEST)
+
+    @property
+    def rank(self) -> int:
+        """Features before the constant."""
+        return 2 * self.columns if self.both else self.columns
+
+    @property
+    def width(self) -> int:
+        """Columns of the features, of which those after ``rank`` + 1 are zero."""
+        return -(-(self.rank + 1) // BLOCK) * BLOCK
+
+    def __call__(self, views: Views) -> Single:
+        """Map rows, given in their views."""
+        out = np.zeros((len(views["standard"]), self.width), dtype=np.float32)
+        out[:, : self.columns] = views["standard"]
+        if self.both:
+            out[:, self.columns : self.rank] = views["normal"]
+        out[:, self.rank] = 1
+        return out
+
+    def geometries(self) -> tuple[str, ...]:
+        """Name the views it needs."""
+        return ("standard", "normal") if self.both else ("standard",)
+
+
+Features = KernelFeatures | LinearFeatures
+
+
+def _unpacked(tiles: Single) -> Single:
+    return tiles.transpose(1, 0, 2).reshape(tiles.shape[1], -1)

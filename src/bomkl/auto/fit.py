@@ -1,0 +1,82 @@
+"""The exact fit of one component on the kept rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_solve
+from scipy.linalg.lapack import dpotrf, dpotri
+
+from bomkl.auto.geometry import Float
+from bomkl.auto.task import HUBER, Task
+
+_ROUNDS = 30
+_SMALL_STEP = 1e-3
+_LEAST_CURVATURE = 1e-5
+
+
+def softmax(f: Float) -> Float:
+    """Probabilities of the columns of each row."""
+    e = np.exp(f - f.max(axis=1, keepdims=True))
+    return np.asarray(e / e.sum(axis=1, keepdims=True))
+
+
+def fitted_means(f: Float, task: Task) -> Float:
+    """Turn scores into what they predict: probabilities, or themselves."""
+    if task is Task.BINARY:
+        return np.asarray(1 / (1 + np.exp(-np.clip(f, -500, 500))))
+    return softmax(f) if task is Task.MULTICLASS else f
+
+
+def ridge_fit(F: Float, y: Float, weight: Float, ridge: float, task: Task) -> tuple[Float, Float]:
+    """Posterior mean (r, outputs) and covariance (r, r) of ridge regression under the loss of a task.
+
+    Examples
+    --------
+    >>> w, P = ridge_fit(np.ones((3, 1)), np.full((3, 1), 4.0), np.ones(3), 1.0, Task.SQUARED)
+    >>> w[0, 0], P[0, 0]
+    (np.float64(3.0), np.float64(0.25))
+    """
+    w = np.zeros((F.shape[1], y.shape[1]))
+    single = F.astype(np.float32)
+    for _ in range(1 if task is Task.SQUARED else _ROUNDS):
+        p = fitted_means(F @ w, task)
+        pull, curvature = _pull_and_curvature(y, p, task)
+        factor = _cholesky(F, single, weight * curvature, ridge)
+        step = cho_solve((factor, True), F.T @ (weight[:, None] * pull) - ridge * w)
+        w += step
+        if np.abs(step).max() < _SMALL_STEP:
+            break
+    lower, _ = dpotri(factor, lower=1)
+    covariance = np.tril(lower) + np.tril(lower, -1).T
+    return w, covariance
+
+
+def _pull_and_curvature(y: Float, p: Float, task: Task) -> tuple[Float, Float]:
+    """Negative gradient of the loss by the scores, and one curvature a row."""
+    residual = y - p
+    if task is Task.SQUARED:
+        return residual, np.ones(len(y))
+    if task is Task.HUBER:
+        inside = np.minimum(1.0, HUBER / np.maximum(np.abs(residual[:, 0]), HUBER))
+        return np.clip(residual, -HUBER, HUBER), inside
+    if task is Task.BINARY:
+        return residual, np.maximum(p * (1 - p), _LEAST_CURVATURE)[:, 0]
+    # one curvature for all classes: twice the largest p (1 - p) bounds the Hessian of the softmax
+    return residual, np.maximum(2 * (p * (1 - p)).max(axis=1), _LEAST_CURVATURE)
+
+
+def _cholesky(F: Float, single: NDArray[np.float32], h: Float, ridge: float) -> Float:
+    """Lower Cholesky factor of F^T h F + ridge; in double precision where single precision is not enough."""
+    roots = np.sqrt(h)[:, None]
+    scaled: NDArray[Any] = single * roots.astype(np.float32)
+    while True:
+        hessian = (scaled.T @ scaled).astype(np.float64)  # of a matrix with itself, BLAS computes one half only
+        hessian[np.diag_indices(len(hessian))] += ridge
+        factor, failed = dpotrf(hessian, lower=1)
+        if not failed:
+            return np.asarray(factor)
+        ridge = ridge if scaled.dtype == np.float32 else ridge + 1e-12 * float(hessian.trace())
+        scaled = F * roots

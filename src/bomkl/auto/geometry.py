@@ -1,0 +1,121 @@
+"""Views of the columns: the same rows on several scales, all taken from the kept rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+from scipy.special import ndtri
+
+from bomkl._core import BLOCK, matmul, normal_scores
+
+Float = NDArray[np.float64]
+Single = NDArray[np.float32]
+Views = dict[str, Single]
+
+_CLIP = 8.0  # standardised values beyond it tell an outlier, and how far out it is does not matter
+_FAR = 1000.0  # common-scale values beyond it are as far as single precision can tell apart
+_TAIL = 1e-3  # normal scores stay within this quantile and its mirror
+_LEADING = 8  # principal components of the view "leading"
+_CONSTANT = 1e-9  # a deviation below this share of the mean is rounding
+
+
+def packed(matrix: NDArray[Any]) -> Single:
+    """Pack the columns of a matrix in tiles of 64, as products in the core take them."""
+    rows, columns = matrix.shape
+    tiles = -(-columns // BLOCK)
+    padded = np.zeros((rows, tiles * BLOCK), dtype=np.float32)
+    padded[:, :columns] = matrix
+    return np.ascontiguousarray(padded.reshape(rows, tiles, BLOCK).transpose(1, 0, 2))
+
+
+@dataclass
+class Geometry:
+    """Column scalings.
+
+    "standard": mean 0 and deviation 1, clipped; "common": centred, one scale for all columns; "normal": through their
+    empirical distribution to normal scores; "leading": first principal components of "common"; "relevant ...":
+    standard or normal columns multiplied by their relevance.
+    """
+
+    mean: Float
+    deviation: Float
+    common: float
+    sorted_columns: Float
+    score_table: Float
+    normal_mean: Float
+    normal_deviation: Float
+    axes: Single
+    relevance: dict[str, Float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, kept: Float) -> Self:
+        """Take all scalings from some rows."""
+        n = len(kept)
+        mean, deviation = kept.mean(axis=0), kept.std(axis=0)
+        constant = deviation <= _CONSTANT * np.abs(mean)
+        common = float(np.sqrt(np.mean(np.where(constant, 0.0, deviation) ** 2))) or 1.0
+        sorted_columns = np.ascontiguousarray(np.sort(kept, axis=0).T)
+        table = ndtri(np.clip((np.arange(2 * n + 1) / 2 + 0.5) / (n + 1), _TAIL, 1 - _TAIL))
+        scores = np.empty(kept.shape, dtype=np.float32)
+        zero, one = np.zeros(kept.shape[1]), np.ones(kept.shape[1])
+        normal_scores(kept, sorted_columns, table, zero, one, scores)
+        spread = scores.std(axis=0, dtype=np.float64)
+        return cls(
+            mean=mean,
+            deviation=np.where(constant, 1.0, deviation),
+            common=common,
+            sorted_columns=sorted_columns,
+            score_table=table,
+            normal_mean=scores.mean(axis=0, dtype=np.float64),
+            normal_deviation=np.where(spread < 1e-6, 1.0, spread),
+            axes=packed(_principal_axes((kept - mean) / common)),
+        )
+
+    def views(self, X: Float, names: Iterable[str]) -> Views:
+        """Rows in the views asked for, and in those they derive from."""
+        names = set(names)
+        bases = {name.removeprefix("relevant ") for name in names} | ({"common"} if "leading" in names else set())
+        views: Views = {}
+        if "standard" in bases:
+            views["standard"] = np.clip((X - self.mean) / self.deviation, -_CLIP, _CLIP).astype(np.float32)
+        if "normal" in bases:
+            views["normal"] = np.empty(X.shape, dtype=np.float32)
+            normal_scores(
+                X,
+                self.sorted_columns,
+                self.score_table,
+                self.normal_mean,
+                self.normal_deviation,
+                views["normal"],
+            )
+        if "common" in bases:
+            views["common"] = np.clip((X - self.mean) / self.common, -_FAR, _FAR).astype(np.float32)
+        if "leading" in names:
+            product = np.empty((len(X), self.axes.shape[0] * BLOCK), dtype=np.float32)
+            matmul(views["common"], self.axes, product)
+            views["leading"] = np.ascontiguousarray(product[:, : min(_LEADING, X.shape[1])])
+        for base, scale in self.relevance.items():
+            if "relevant " + base in names:
+                views["relevant " + base] = views[base] * scale.astype(np.float32)
+        return views
+
+
+def _principal_axes(centred: Float) -> Float:
+    """Directions of largest variance, as columns; by way of the smaller of the two inner-product matrices."""
+    n, d = centred.shape
+    count = min(_LEADING, d)
+    if d <= n:
+        axes: Float = eigh(centred.T @ centred, subset_by_index=(d - count, d - 1))[1][:, ::-1]
+        return axes
+    found = min(count, n)
+    values, vectors = eigh(centred @ centred.T, subset_by_index=(n - found, n - 1))
+    values, vectors = values[::-1], vectors[:, ::-1]
+    real = values > 1e-12 * max(values[0], 1e-300)
+    axes = np.zeros((d, count))
+    axes[:, :found][:, real] = centred.T @ vectors[:, real] / np.sqrt(values[real])
+    return axes

@@ -1,0 +1,186 @@
+"""`AutoMKLRegressor`."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import validate_data
+
+from bomkl._validation import check_choice
+from bomkl.auto.estimator import AutoEstimator
+from bomkl.auto.geometry import Float
+from bomkl.auto.stream import LARGEST
+
+
+class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
+    """Budget online multiple kernel regression with nothing to tune.
+
+    The same pool of kernels, stored rows and combination as `AutoMKLClassifier`, each kernel an online Newton (Kalman)
+    regression of the target, which is scaled in the stream.
+
+    Parameters
+    ----------
+    budget : int, default=1000
+        Largest number of stored rows. Memory and time a row grow with its square.
+    loss : {"squared", "huber"}, default="squared"
+        "huber" for targets with outliers: linear beyond one (robust) standard deviation of the target.
+    drift : {None, "adapt"}, default=None
+        "adapt" for streams whose distribution changes: it recovers from changes and takes about three times as long.
+    n_jobs : int or None, default=None
+        Threads; -1 for all cores. The result does not depend on it.
+    random_state : int, RandomState or None, default=None
+        Source of all random draws.
+
+    Attributes
+    ----------
+    kernels_ : list of str
+        Names of the components: the kernels, then the linear one.
+    kernel_weights_ : ndarray of shape (n_kernels,)
+        Part of each component in the combination, sum 1.
+    component_errors_ : ndarray of shape (n_kernels,)
+        Mean squared error of each component on the rows it scored before learning them.
+    support_vectors_ : ndarray of shape (n_rows, n_features_in_)
+        Stored rows.
+    n_support_ : ndarray of shape (n_kernels,)
+        Landmarks of each component among them.
+    n_seen_ : int
+        Rows learned.
+    nbytes_ : int
+        Memory the learned arrays take.
+    n_features_in_ : int
+        Number of columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bomkl import AutoMKLRegressor
+    >>> X = np.random.default_rng(0).uniform(-3, 3, size=(500, 1))
+    >>> model = AutoMKLRegressor(budget=100, random_state=0).fit(X, np.sin(X[:, 0]))
+    >>> model.score(X, np.sin(X[:, 0])) > 0.99
+    True
+    """
+
+    def __init__(
+        self,
+        budget: int = 1000,
+        loss: str = "squared",
+        drift: str | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.budget = budget
+        self.loss = loss
+        self.drift = drift
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Forget everything, then learn the rows once, in order.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        with self._unchanged_on_error():
+            self._forget()
+            self._learn(X, y, sample_weight, False)
+        return self
+
+    def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn more rows.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows; those of weight 0 are skipped, those above 1000 count as 1000.
+
+        Returns
+        -------
+        self : object
+            The estimator.
+        """
+        with self._unchanged_on_error():
+            self._learn(X, y, sample_weight, False)
+        return self
+
+    def score_and_learn(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Float:
+        """Learn rows one after another and return the prediction of each just before it was learned.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        predictions : ndarray of shape (n_samples,)
+            Predictions.
+        """
+        with self._unchanged_on_error():
+            return self._learn(X, y, sample_weight, True)
+
+    def predict(self, X: Any) -> Float:
+        """Predict the targets of rows.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        predictions : ndarray of shape (n_samples,)
+            Predictions.
+        """
+        return self._scores(X)[:, 0]
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_choice(type(self).__name__, "loss", self.loss, ("squared", "huber"))
+
+    def _learn(self, X: Any, y: Any, sample_weight: Any, with_scores: bool) -> Float:
+        first = not hasattr(self, "_stream")
+        self._prepare(first)
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first, y_numeric=True
+        )
+        targets = np.clip(np.asarray(y, dtype=np.float64), -LARGEST, LARGEST)
+        weight = self._check_weight(sample_weight, X)
+        if first:
+            self._start(True, 2)
+        counted = weight > 0
+        if not with_scores and not counted.all():
+            X, targets, weight, counted = X[counted], targets[counted], weight[counted], counted[counted]
+        out = np.empty(len(targets))
+        cuts = np.flatnonzero(np.diff(counted)) + 1
+        with self._threads(len(targets)) as run:
+            for begin, end in zip([0, *cuts], [*cuts, len(targets)], strict=True):
+                if begin == end:
+                    continue
+                if counted[begin]:
+                    scores = self._stream.score_and_learn(X[begin:end], targets[begin:end], weight[begin:end], run)
+                else:
+                    scores = self._stream.scores(X[begin:end], run)
+                out[begin:end] = scores[:, 0]
+        return out

@@ -1,0 +1,53 @@
+"""The constants of the zero-tuning learner: one choice for all data, made by the experiments in ``docs/auto.md``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+FIRST_STAGE = 8  # rows after which the first model is built; it is rebuilt at 16, 32, ... and at the budget
+PRUNE_AT = 4  # budgets after which only the best kernels go on
+KEEP = 5  # kernels that go on
+STACK_RIDGES = (10.0, 100.0)
+SHARE = 1e-3  # part of the weight that the combination spreads evenly at every row
+CHUNK = 1024  # rows worked on at a time; bounds the memory of long calls and changes no result
+
+
+@dataclass(frozen=True)
+class KernelChoice:
+    """One kernel of the pool.
+
+    Parameters
+    ----------
+    name : str
+        What reports call it.
+    kind : {"gaussian", "polynomial"}
+        Its function.
+    geometry : str
+        The view of the columns it works on.
+    width : float
+        Of a Gaussian, in median distances of that view.
+    ridge : float
+        Strength of the prior.
+    share : float
+        Landmarks, as a share of the budget.
+    """
+
+    name: str
+    kind: str
+    geometry: str
+    width: float
+    ridge: float
+    share: float
+
+
+KERNELS = (
+    KernelChoice("polynomial 2", "polynomial", "standard", 1.0, 0.1, 0.25),
+    KernelChoice("gaussian normal 1", "gaussian", "normal", 1.0, 0.1, 0.25),
+    KernelChoice("gaussian common 1", "gaussian", "common", 1.0, 0.1, 0.25),
+    KernelChoice("gaussian leading 1/4", "gaussian", "leading", 0.25, 0.1, 0.25),
+    KernelChoice("gaussian relevant 1/2", "gaussian", "relevant standard", 0.5, 0.03, 0.5),
+    KernelChoice("gaussian relevant normal 1/2", "gaussian", "relevant normal", 0.5, 0.03, 0.5),
+    KernelChoice("gaussian relevant 1", "gaussian", "relevant standard", 1.0, 0.03, 0.25),
+    KernelChoice("gaussian relevant normal 1", "gaussian", "relevant normal", 1.0, 0.03, 0.25),
+)
+COMPONENTS = (*(choice.name for choice in KERNELS), "linear")

@@ -1,0 +1,120 @@
+"""Streams that break formulas, and input that is refused and changes nothing."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from bomkl import AutoMKLClassifier, AutoMKLRegressor
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(400, 4))
+Y = (X[:, 0] * X[:, 1] > 0).astype(int)
+LATE = np.r_[np.zeros(1000, dtype=int), np.tile([0, 1, 1], 34)[:100]]
+SPANS = 10.0 ** np.array([-12, -6, 6, 12])
+OUTLIERS = np.where(np.arange(400)[:, None] % 100 == 99, 1e9, X)
+STREAMS = {
+    "constant columns": (np.hstack([X, np.ones((400, 2)), np.full((400, 1), -1e9)]), Y, 50),
+    "constant rows": (np.ones((400, 3)), Y, 50),
+    "zero rows": (np.zeros((400, 3)), Y, 50),
+    "two different rows": (np.repeat(X[:2], 200, axis=0), Y, 50),
+    "one class for a thousand rows": (RNG.normal(size=(1100, 3)), LATE, 50),
+    "one class": (X, np.zeros(400, dtype=int), 50),
+    "columns from 1e-12 to 1e12": (X * SPANS, Y, 50),
+    "columns from 1e-300 to 1e300": (X * 10.0 ** np.array([-300, -100, 100, 300]), Y, 50),
+    "outliers": (OUTLIERS, Y, 50),
+    "budget beyond the stream": (X[:200], Y[:200], 100_000),
+    "budget 1": (X, Y, 1),
+    "budget 2": (X, Y, 2),
+    "budget 65": (X, Y, 65),
+    "one column": (X[:, :1], Y, 50),
+    "500 columns": (RNG.normal(size=(300, 500)), Y[:300], 50),
+    "one row": (X[:1], Y[:1], 50),
+}
+
+
+@pytest.mark.parametrize("drift", [None, "adapt"])
+@pytest.mark.parametrize("name", STREAMS)
+def test_scores_are_always_finite(name, drift):
+    rows, y, budget = STREAMS[name]
+    classifier = AutoMKLClassifier(budget, drift, random_state=0)
+    assert np.isfinite(classifier.score_and_learn(rows, y)).all()
+    assert np.isfinite(classifier.predict_proba(rows)).all()
+    regressor = AutoMKLRegressor(budget, drift=drift, random_state=0)
+    assert np.isfinite(regressor.score_and_learn(rows, y.astype(float))).all()
+    for model in (classifier, regressor):
+        assert model.kernel_weights_.sum() == pytest.approx(1)
+        assert np.isfinite(model.component_errors_).all()
+        assert np.isfinite(model.explain(rows[0]).rows).all()
+        assert len(model.support_vectors_) <= budget
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+def test_extreme_targets_and_weights(loss):
+    for y in (np.where(Y == 1, 1e300, -1e300), np.where(np.arange(400) == 200, 1e12, Y), 1e-300 * Y):
+        assert np.isfinite(AutoMKLRegressor(50, loss, random_state=0).score_and_learn(X, y)).all()
+    weight = RNG.choice([0, 1e-12, 1, 1e300], 400)
+    for model in (AutoMKLClassifier(50, random_state=0), AutoMKLRegressor(50, loss, random_state=0)):
+        assert np.isfinite(model.score_and_learn(X, Y, sample_weight=weight)).all()
+
+
+def with_value(value):
+    rows = X[:3].copy()
+    rows[1, 2] = value
+    return rows
+
+
+REFUSED = [
+    ({"X": with_value(np.nan)}, "contains NaN"),
+    ({"X": with_value(np.inf)}, "contains infinity"),
+    ({"X": X[:3, :2]}, "has 2 features, but .* is expecting 4"),
+    ({"X": X[:2]}, "rows|inconsistent"),
+    ({"y": [0, 1, np.nan]}, "NaN"),
+    ({"sample_weight": [1, -1, 1]}, r"'sample_weight' parameter of .* must be not negative. Got -1.0"),
+    ({"sample_weight": [1, np.nan, 1]}, "NaN"),
+    ({"sample_weight": [1, 1]}, "sample_weight"),
+]
+
+
+@pytest.mark.parametrize("kind", [AutoMKLClassifier, AutoMKLRegressor])
+@pytest.mark.parametrize(("wrong", "message"), REFUSED)
+def test_refused_input_changes_nothing(kind, wrong, message):
+    model = kind(50, random_state=0).partial_fit(X[:100], Y[:100])
+    before = pickle.dumps(model)
+    arguments = {"X": X[:3], "y": [0, 1, 0], "sample_weight": [1, 1, 1]} | wrong
+    with pytest.raises(ValueError, match=message):
+        model.partial_fit(**arguments)
+    if "features" not in message:
+        with pytest.raises(ValueError, match=message):
+            model.fit(**arguments)
+    assert pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize("kind", [AutoMKLClassifier, AutoMKLRegressor])
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"budget": 0}, r"The 'budget' parameter of AutoMKL.* must be an int >= 1. Got 0 instead."),
+        ({"budget": 1.5}, "Got 1.5 instead"),
+        ({"drift": "yes"}, r"'drift' parameter of .* must be one of \['adapt'\]. Got 'yes' instead."),
+        ({"n_jobs": 0}, "None or an int other than 0"),
+    ],
+)
+def test_refused_parameters(kind, settings, message):
+    with pytest.raises(ValueError, match=message):
+        kind(**settings).fit(X, Y)
+
+
+def test_refused_loss_and_class_weight():
+    with pytest.raises(ValueError, match=r"'loss' parameter of AutoMKLRegressor must be one of \['squared', 'huber'\]"):
+        AutoMKLRegressor(loss="absolute").fit(X, Y)
+    with pytest.raises(ValueError, match=r"'class_weight' parameter of AutoMKLClassifier must be"):
+        AutoMKLClassifier(class_weight="even").fit(X, Y)
+
+
+def test_no_row_of_positive_weight():
+    with pytest.raises(ValueError, match=r"[Ww]eights .*zero"):
+        AutoMKLClassifier().fit(X, Y, sample_weight=np.zeros(400))
+    for model in (AutoMKLClassifier(50, random_state=0), AutoMKLRegressor(50, random_state=0)):
+        model.partial_fit(X, Y).score_and_learn(X[:3], Y[:3], sample_weight=[0, 0, 0])
+        assert model.n_seen_ == 400

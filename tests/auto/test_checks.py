@@ -1,0 +1,28 @@
+"""scikit-learn's own checks."""
+
+import pytest
+from sklearn.exceptions import SkipTestWarning
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from bomkl import AutoMKLClassifier, AutoMKLRegressor
+
+REASON = (
+    "A row of weight two is one larger step, and takes one place among the stored rows and one round; the same row met "
+    "twice takes two."
+)
+EXPECTED_FAILURES = {
+    "check_sample_weight_equivalence_on_dense_data": REASON,
+    "check_sample_weight_equivalence_on_sparse_data": REASON,
+}
+ESTIMATORS = [
+    AutoMKLClassifier(budget=20),
+    AutoMKLClassifier(budget=20, drift="adapt"),
+    AutoMKLRegressor(budget=20),
+    AutoMKLRegressor(budget=20, loss="huber"),
+]
+
+
+@pytest.mark.filterwarnings(f"ignore::{SkipTestWarning.__module__}.{SkipTestWarning.__name__}")
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=lambda estimator: EXPECTED_FAILURES)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)

@@ -1,0 +1,246 @@
+"""Classes, weights, probabilities and what can be read off a fitted classifier."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import load_digits, make_moons
+from sklearn.metrics import log_loss
+
+from bomkl import AutoMKLClassifier, modelfile
+
+
+def moons(n=600, seed=0):
+    X, y = make_moons(n, noise=0.2, random_state=seed)
+    return X, y
+
+
+def model(**settings):
+    return AutoMKLClassifier(**{"budget": 80, "random_state": 0} | settings)
+
+
+class TestLearning:
+    def test_learns_what_a_linear_model_cannot(self):
+        X, y = moons(2000)
+        auto = model()
+        margins = auto.score_and_learn(X, y)
+        assert auto.mistakes_ == np.sum(np.where(y == 1, margins, -margins) <= 0)
+        assert np.mean((margins > 0) != y) < 0.05
+        errors = dict(zip(auto.kernels_, auto.component_errors_, strict=True))
+        assert min(errors.values()) < errors["linear"] - 0.04
+
+    def test_probabilities_are_calibrated(self):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(6000, 2))
+        p = 1 / (1 + np.exp(-2 * X[:, 0] * X[:, 1]))
+        y = rng.random(6000) < p
+        auto = model(budget=150).fit(X[:4000], y[:4000])
+        found = auto.predict_proba(X[4000:])
+        assert_array_equal(found.sum(axis=1).round(12), 1)
+        assert log_loss(y[4000:], found[:, 1]) < log_loss(y[4000:], p[4000:]) + 0.03
+        edges = np.quantile(found[:, 1], np.linspace(0, 1, 6)[1:-1])
+        groups = np.digitize(found[:, 1], edges)
+        for group in range(5):
+            rows = groups == group
+            assert abs(found[rows, 1].mean() - y[4000:][rows].mean()) < 0.08
+
+    def test_ten_classes(self):
+        X, y = load_digits(return_X_y=True)
+        auto = AutoMKLClassifier(budget=200, random_state=0)
+        scores = auto.score_and_learn(X[:900], y[:900], classes=range(10))
+        assert scores.shape == (900, 10)
+        np.testing.assert_allclose(np.exp(scores[400:]).sum(axis=1), 1)
+        assert np.mean(scores.argmax(axis=1)[400:] != y[400:900]) < 0.1
+        assert auto.predict_proba(X[900:]).shape == (len(X) - 900, 10)
+        assert auto.score(X[900:], y[900:]) > 0.88
+
+    def test_memory_is_bounded_by_budget_and_columns(self):
+        X, y = moons(3000)
+        auto = model(budget=40)
+        sizes = []
+        for begin in range(0, 3000, 250):
+            auto.partial_fit(X[begin : begin + 250], y[begin : begin + 250])
+            sizes.append(auto.nbytes_)
+            assert len(auto.support_vectors_) <= 40
+        assert max(sizes[1:]) == min(sizes[1:])  # the first call ends after pruning, at 4 budgets
+
+
+class TestLabels:
+    def test_order_of_coming_does_not_matter_to_the_sign(self):
+        X, y = moons()
+        first = np.argmax(y == 1)
+        rows = np.r_[first, np.delete(np.arange(len(y)), first)]
+        for labels in (np.array(["no", "yes"]), np.array([-1, 1]), np.array([3.0, 5.0])):
+            auto = model().fit(X[rows], labels[y[rows]])
+            assert_array_equal(auto.classes_, labels)
+            assert np.mean((auto.decision_function(X) > 0) == y) > 0.9
+            assert np.mean(auto.predict(X) == labels[y]) > 0.9
+
+    def test_margins_from_the_first_row_and_with_one_class_only(self):
+        X, y = moons()
+        for labels in ([0, 1], [-1, 1]):
+            target = np.array(labels)[y]
+            whole = model().score_and_learn(X, target)
+            alone = model()
+            assert_array_equal(
+                [alone.score_and_learn(X[t : t + 1], target[t : t + 1])[0] for t in range(30)], whole[:30]
+            )
+        auto = model()
+        margins = auto.score_and_learn(X[y == 1][:50], np.ones(50, dtype=int))
+        assert margins[-1] > 2
+        assert_array_equal(auto.classes_, [1])
+        assert_array_equal(auto.predict(X[:3]), [1, 1, 1])
+        assert auto.predict_proba(X[:3]).shape == (3, 1)
+
+    def test_classes_that_come_later_are_added(self):
+        X, y = load_digits(return_X_y=True)
+        order = np.argsort(np.where(y < 3, 0, y), kind="stable")
+        auto = model(budget=100)
+        auto.partial_fit(X[order][:300], y[order][:300])
+        assert_array_equal(auto.classes_, [0, 1, 2])
+        scores = auto.score_and_learn(X[order][500:1000], y[order][500:1000])
+        assert scores.shape == (500, len(auto.classes_))
+        assert np.isfinite(scores).all()
+        assert len(auto.classes_) > 3
+
+    def test_declared_classes_are_all_there_are(self):
+        X, y = moons()
+        auto = model().partial_fit(X, y, classes=[0, 1, 2])
+        assert auto.decision_function(X).shape == (600, 3)
+        with pytest.raises(ValueError, match=r"never declared: .*7.* Known classes: \[0, 1, 2\]"):
+            auto.partial_fit(X, np.where(y == 1, 7, 0))
+        with pytest.raises(ValueError, match="not the same as before"):
+            auto.partial_fit(X, y, classes=[0, 1])
+
+    def test_more_classes_may_be_declared_later(self):
+        X, y = moons()
+        auto = model().partial_fit(X, y).partial_fit(X[:5], y[:5], classes=[0, 1, 2])
+        assert auto.predict_proba(X).shape == (600, 3)
+        assert np.mean(auto.predict(X) == y) > 0.9
+
+
+class TestWeights:
+    @pytest.mark.parametrize("drift", [None, "adapt"])
+    def test_rows_of_weight_zero_are_as_good_as_absent(self, drift):
+        X, y = moons()
+        weight = np.tile([1.0, 0.0, 2.0], 200)
+        y = np.where((weight == 0) & (np.arange(600) > 500), 9, y)  # nor do their labels count
+        kept = weight > 0
+        one, other, third = (model(drift=drift) for _ in range(3))
+        margins = one.score_and_learn(X, y, sample_weight=weight)
+        assert_array_equal(margins[kept], other.score_and_learn(X[kept], y[kept], sample_weight=weight[kept]))
+        third.partial_fit(X, y, sample_weight=weight)
+        assert_array_equal(one.decision_function(X), other.decision_function(X))
+        assert_array_equal(one.decision_function(X), third.decision_function(X))
+        assert one.n_seen_ == third.n_seen_ == 400
+        assert np.isfinite(margins).all()
+
+    def test_class_weight_is_sample_weight_by_class(self):
+        X, y = moons()
+        one = model(class_weight={0: 1.0, 1: 3.0}).fit(X, y)
+        other = model().fit(X, y, sample_weight=np.where(y > 0, 3.0, 1.0))
+        assert_array_equal(one.decision_function(X), other.decision_function(X))
+        rare = (y == 1) & (np.arange(600) % 5 > 0)
+        balanced = model(class_weight="balanced").fit(X[~rare], y[~rare])
+        assert balanced.predict(X).mean() > model().fit(X[~rare], y[~rare]).predict(X).mean()
+        with pytest.raises(ValueError, match=r"balanced.* works with fit only"):
+            model(class_weight="balanced").partial_fit(X, y)
+
+    def test_heavier_rows_pull_harder(self):
+        X, y = moons()
+        plain, heavy = model().fit(X, y), model().fit(X, y, sample_weight=np.where(y == 1, 20.0, 1.0))
+        assert heavy.decision_function(X).mean() > plain.decision_function(X).mean() + 0.5
+
+
+class TestInsight:
+    def test_attributes(self):
+        X, y = moons()
+        auto = model().fit(X, y)
+        assert auto.n_features_in_ == 2
+        assert auto.n_seen_ == 600
+        assert len(auto.kernels_) == len(auto.kernel_weights_) == len(auto.component_errors_) == len(auto.n_support_)
+        assert auto.kernel_weights_.sum() == pytest.approx(1)
+        assert (auto.kernel_weights_ >= 0).all()
+        assert np.count_nonzero(auto.n_support_) == 5  # after pruning
+        assert_array_equal(auto.kernel_weights_ > 0, (auto.n_support_ > 0) | (np.array(auto.kernels_) == "linear"))
+        assert len(auto.support_vectors_) <= 80
+        assert {tuple(row) for row in auto.support_vectors_} <= {tuple(row) for row in X[:80]}
+
+    @pytest.mark.parametrize("rows", [5, 50, 600])
+    def test_explain_adds_up(self, rows):
+        X, y = moons()
+        auto = model().fit(X[:rows], y[:rows])
+        explanation = auto.explain(X[7])
+        assert explanation.margin == pytest.approx(auto.decision_function(X[7:8])[0])
+        parts = sum(explanation.kernels.values())
+        assert explanation.margin == pytest.approx(parts + explanation.remainder)
+        assert len(explanation.rows) == len(auto.support_vectors_)
+        linear = explanation.kernels["linear"]
+        assert explanation.rows.sum() == pytest.approx(parts - linear)
+
+    def test_explain_takes_one_row(self):
+        X, y = moons()
+        auto = model().fit(X, y)
+        with pytest.raises(ValueError, match=r"one row at a time. Got 2 rows"):
+            auto.explain(X[:2])
+
+    def test_explain_of_several_classes_is_that_of_the_likeliest(self):
+        X, y = load_digits(return_X_y=True)
+        explanation = model().fit(X[:400], y[:400]).explain(X[401])
+        assert explanation.margin > 0
+        assert np.isfinite(explanation.rows).all()
+
+    def test_plot_weights(self):
+        matplotlib = pytest.importorskip("matplotlib")
+        matplotlib.use("Agg")
+        from matplotlib.figure import Figure
+
+        X, y = moons()
+        auto = model().fit(X, y)
+        ax = Figure().subplots()
+        figure = auto.plot_weights(ax)
+        assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == auto.kernels_
+
+    def test_plot_weights_names_what_to_install(self, monkeypatch):
+        import sys
+
+        X, y = moons()
+        auto = model().fit(X, y)
+        monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+        with pytest.raises(ImportError, match=r"bomkl\[plots\]"):
+            auto.plot_weights()
+
+
+class TestEstimator:
+    def test_data_frames(self):
+        X, y = moons()
+        frame = pd.DataFrame(X, columns=["left", "right"])
+        auto = model().fit(frame, np.where(y > 0, "yes", "no"))
+        assert list(auto.feature_names_in_) == ["left", "right"]
+        assert_array_equal(auto.predict(frame) == "yes", model().fit(X, y).predict(X) == 1)
+        assert auto.explain(frame[:1]).margin == pytest.approx(auto.decision_function(frame[:1])[0])
+
+    def test_fit_forgets(self):
+        X, y = moons()
+        auto = model().fit(X[:, ::-1], 1 - y).fit(X, y)
+        assert_array_equal(auto.decision_function(X), model().fit(X, y).decision_function(X))
+        assert_array_equal(clone(auto).fit(X, y).decision_function(X), auto.decision_function(X))
+
+    def test_changed_settings_are_refused(self):
+        X, y = moons()
+        auto = model().partial_fit(X, y)
+        with pytest.raises(ValueError, match=r"'budget' parameter of AutoMKLClassifier was changed from 80 to 90"):
+            auto.set_params(budget=90).partial_fit(X, y)
+
+    @pytest.mark.parametrize("drift", [None, "adapt"])
+    @pytest.mark.parametrize("rows", [5, 70, 333])
+    def test_model_files(self, tmp_path, drift, rows):
+        X, y = moons()
+        auto = model(drift=drift).partial_fit(X[:rows], np.array(["a", "b"])[y[:rows]])
+        modelfile.save(auto, tmp_path / "auto.bomkl")
+        loaded = modelfile.load(tmp_path / "auto.bomkl")
+        for each in (auto, loaded):
+            each.partial_fit(X[rows:], np.array(["a", "b"])[y[rows:]])
+        assert_array_equal(auto.decision_function(X), loaded.decision_function(X))
+        assert auto.mistakes_ == loaded.mistakes_

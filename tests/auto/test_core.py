@@ -1,0 +1,180 @@
+"""The compiled loops against slow and obvious NumPy."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from bomkl import _core
+from bomkl.auto.combination import Combination
+from bomkl.auto.component import Component
+from bomkl.auto.features import KernelFeatures
+from bomkl.auto.fit import ridge_fit, softmax
+from bomkl.auto.geometry import Geometry, packed
+from bomkl.auto.settings import SHARE
+from bomkl.auto.task import Task
+
+
+def product(a, b):
+    out = np.empty((len(a), packed(b).shape[0] * _core.BLOCK), dtype=np.float32)
+    _core.matmul(a, packed(b), out)
+    return out[:, : b.shape[1]]
+
+
+def test_a_row_of_a_product_does_not_depend_on_the_others():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(201, 77)).astype(np.float32), rng.normal(size=(77, 130))
+    whole = product(a, b)
+    np.testing.assert_allclose(whole, a @ b, rtol=1e-4, atol=1e-4)
+    for rows in (slice(0, 1), slice(5, 12), slice(60, 200)):
+        np.testing.assert_array_equal(product(a[rows], b), whole[rows])
+
+
+def test_kernel_features_are_whitened_kernel_values():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(150, 6)).astype(np.float32)
+    for kind in ("gaussian", "polynomial"):
+        features = KernelFeatures.of("view", kind, 1.0, rows, np.arange(0, 150, 2))
+        F = features({"view": rows})
+        expected = features.values({"view": rows}) @ features.whitening()
+        np.testing.assert_allclose(F[:, : features.rank], expected, atol=2e-3)
+        np.testing.assert_array_equal(F[:, features.rank], 1)
+        assert not F[:, features.rank + 1 :].any()
+        gram = features.values({"view": rows})[::2]
+        np.testing.assert_allclose(F[::2, : features.rank] @ F[::2, : features.rank].T, gram, atol=2e-3)
+
+
+def test_normal_scores_order_values_and_share_ties():
+    X = np.array([[1.0], [2.0], [2.0], [3.0], [10.0]])
+    view = Geometry.of(X).views(np.array([[0.0], [2.0], [2.5], [1e9]]), ["normal"])["normal"][:, 0]
+    assert np.all(np.diff(view) > 0)
+    assert Geometry.of(X).views(X, ["normal"])["normal"].mean() == pytest.approx(0, abs=1e-6)
+
+
+def solve_implicit(f, q, y, weight, task):
+    g = f.copy()
+    for _ in range(150):
+        p = expit(g) if task is Task.BINARY else softmax(g[None])[0]
+        g = 0.7 * g + 0.3 * (f + q * weight * (y - p))
+    return p
+
+
+def newton_row_by_row(F, y, weight, w, P, task, forget):
+    scores = np.empty(y.shape)
+    loosen = (1 - forget) * F.shape[1]
+    for t, x in enumerate(F):
+        scores[t] = x @ w
+        v = P @ x
+        q = x @ v
+        if task.is_regression:
+            residual = (y[t] - scores[t]) / (1 + weight[t] * q)
+            step, h, factor = weight[t] * residual, weight[t], 1
+            if task is Task.HUBER and abs(residual[0]) > 1:
+                step = weight[t] * np.sign(residual)
+                h = weight[t] / max(abs(y[t] - scores[t])[0] - q * weight[t], 1)
+        else:
+            p = solve_implicit(scores[t], q, y[t], weight[t], task)
+            step, h, factor = weight[t] * (y[t] - p), weight[t] * max((p * (1 - p)).max(), 1e-5), 4
+        w = w + np.outer(v, step)
+        P = P - (h / (1 + h * q) - loosen * factor * h / q) * np.outer(v, v)
+    return scores, w
+
+
+@pytest.mark.parametrize("task", list(Task))
+@pytest.mark.parametrize("forget", [1.0, 0.999])
+def test_blocks_do_what_rows_one_by_one_do(task, forget):
+    rng = np.random.default_rng(0)
+    n, r, outputs = 200, 70, 3 if task is Task.MULTICLASS else 1
+    F = rng.normal(size=(n, r)) / 8
+    w, P = rng.normal(size=(r, outputs)), np.eye(r) * 0.3
+    if task is Task.MULTICLASS:
+        y = np.eye(3)[rng.integers(0, 3, n)]
+    else:
+        y = (rng.random((n, 1)) < 0.5).astype(float) if task is Task.BINARY else 3 * rng.standard_t(2, size=(n, 1))
+    weight = rng.uniform(0.5, 2, n)
+    component = Component.of(w, P, 128)
+    wide = np.zeros((n, 128), dtype=np.float32)
+    wide[:, :r] = F
+    scores = np.vstack(
+        [
+            component.score_and_learn(wide[a:b], y[a:b], weight[a:b], task, forget, a)
+            for a, b in ((0, 3), (3, 64), (64, 100), (100, 200))
+        ]
+    )
+    expected, w = newton_row_by_row(wide[:, :r].astype(np.float64), y, weight, w, P, task, forget)
+    np.testing.assert_allclose(scores, expected, rtol=2e-3, atol=2e-3)
+    np.testing.assert_allclose(component.means()[:, :r].T, w, rtol=2e-3, atol=2e-3)
+
+
+def test_combination_follows_its_definition():
+    rng = np.random.default_rng(0)
+    n, m = 300, 4
+    y = (rng.random(n) < 0.5).astype(float)
+    S = (y[:, None] - 0.5) * [4, 2, 0, -1] + rng.normal(size=(n, m))
+    combination = Combination.of(m)
+    w, P = combination.stack_w.copy(), combination.stack_covariance.copy()
+    weights, log_final = combination.weights.copy(), np.zeros(3)
+    out = combination.score_and_learn(S[:, :, None], y[:, None], np.ones(n), Task.BINARY)[:, 0]
+    for t in range(n):
+        s = np.clip(S[t], -6, 6)
+        mix = weights @ expit(S[t])
+        f = np.append(w @ s, np.log(mix / (1 - mix)))
+        final = np.exp(log_final) / np.exp(log_final).sum()
+        p = final @ expit(f)
+        assert out[t] == pytest.approx(np.log(p / (1 - p)), rel=1e-6, abs=1e-9)
+
+        def loss(score, label=y[t]):
+            return np.logaddexp(0, -score if label else score)
+
+        final = final * np.exp(-loss(f))
+        log_final = np.log((1 - SHARE) * final / final.sum() + SHARE / 3)
+        weights = weights * np.exp(-loss(S[t]))
+        weights = (1 - SHARE) * weights / weights.sum() + SHARE / m
+        for j in range(2):
+            q = expit(f[j])
+            h = max(q * (1 - q), 1e-4)
+            v = P[j] @ s
+            P[j] -= h / (1 + h * (v @ s)) * np.outer(v, v)
+            w[j] += P[j] @ ((y[t] - q) * s)
+    np.testing.assert_allclose(combination.stack_w, w, rtol=1e-6, atol=1e-9)
+    np.testing.assert_array_equal(combination.error_sum, (np.where(y[:, None] > 0, S, -S) <= 0).sum(axis=0))
+
+
+def test_dropping_a_component_conditions_the_stacks():
+    rng = np.random.default_rng(0)
+    S, y = rng.normal(size=(200, 3, 1)), (rng.random((200, 1)) < 0.5).astype(float)
+    combination = Combination.of(3)
+    combination.score_and_learn(S, y, np.ones(200), Task.BINARY)
+    precision = np.linalg.inv(combination.stack_covariance[0])
+    mean = combination.stack_w[0]
+    combination.drop(np.array([1]))
+    kept = [0, 2]
+    expected = mean[kept] + np.linalg.solve(precision[np.ix_(kept, kept)], precision[kept, 1] * mean[1])
+    np.testing.assert_allclose(combination.stack_w[0], expected)
+    assert combination.weights.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("task", [Task.BINARY, Task.MULTICLASS, Task.HUBER])
+def test_fit_is_where_the_gradient_vanishes(task):
+    rng = np.random.default_rng(0)
+    F, weight = rng.normal(size=(80, 5)), rng.uniform(0.5, 2, 80)
+    if task is Task.MULTICLASS:
+        y = np.eye(3)[rng.integers(0, 3, 80)]
+    else:
+        y = (rng.random((80, 1)) < 0.5).astype(float) if task is Task.BINARY else rng.standard_t(2, size=(80, 1))
+    w, covariance = ridge_fit(F, y, weight, 0.5, task)
+    f = F @ w
+    means = {Task.BINARY: expit, Task.MULTICLASS: softmax}.get(task, np.asarray)(f)
+    pull = np.clip(y - means, -1, 1)
+    np.testing.assert_allclose(F.T @ (weight[:, None] * pull), 0.5 * w, atol=0.05)
+    assert np.linalg.eigvalsh(covariance)[0] > 0
+
+
+def test_arrays_that_do_not_fit_are_refused():
+    single, double = np.zeros((3, 4), np.float32), np.zeros((3, 4))
+    with pytest.raises(ValueError, match="shapes of a product"):
+        _core.matmul(single, np.zeros((1, 5, 64), np.float32), np.zeros((3, 64), np.float32))
+    with pytest.raises(ValueError, match="do not fit"):
+        _core.linear_scores(single, np.zeros((1, 5)), 3, double)
+    component = Component.of(np.zeros((3, 1)), np.eye(3), 64)
+    with pytest.raises(ValueError, match="at most 64"):
+        _core.close_block(*component._arrays(), 65)

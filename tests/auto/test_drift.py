@@ -1,0 +1,57 @@
+"""Streams that change."""
+
+import numpy as np
+import pytest
+
+from bomkl import AutoMKLClassifier, AutoMKLRegressor
+
+
+def changing(n):
+    """Half-way, other columns begin to decide."""
+    X = np.random.default_rng(0).normal(size=(n, 6))
+    before = np.arange(n) < n // 2
+    return X, (np.where(before, X[:, 0] * X[:, 1], X[:, 3] * X[:, 4]) > 0).astype(int)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_recovers_after_an_abrupt_change(n_classes):
+    X, y = changing(3000)
+    y = y + (n_classes == 3) * (X[:, 2] > 0.5)
+    errors = {}
+    for drift in (None, "adapt"):
+        model = AutoMKLClassifier(100, drift, random_state=0)
+        scores = model.score_and_learn(X, y, classes=range(n_classes))
+        predicted = scores > 0 if n_classes == 2 else scores.argmax(axis=1)
+        errors[drift] = np.mean((predicted != y)[2000:])
+    assert errors["adapt"] < 0.75 * errors[None]
+    assert model._stream.restarts[0] > 1500
+
+
+def test_recovers_in_regression():
+    X, _ = changing(3000)
+    target = np.where(np.arange(3000) < 1500, X[:, 0] * X[:, 1], -3 * X[:, 0])
+    errors = {}
+    for drift in (None, "adapt"):
+        predictions = AutoMKLRegressor(100, drift=drift, random_state=0).score_and_learn(X, target)
+        errors[drift] = np.mean((predictions - target)[2000:] ** 2)
+    assert errors["adapt"] < 0.5 * errors[None]
+
+
+def test_costs_little_where_nothing_drifts():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 4))
+    y = (X[:, 0] * X[:, 1] + 0.5 * rng.normal(size=3000) > 0).astype(int)
+    mistakes = {}
+    for drift in (None, "adapt"):
+        model = AutoMKLClassifier(100, drift, random_state=0).fit(X, y)
+        mistakes[drift] = model.mistakes_ / 3000
+    assert mistakes["adapt"] < mistakes[None] + 0.01
+
+
+def test_classes_that_come_later_are_added():
+    X, y = changing(800)
+    model = AutoMKLClassifier(60, "adapt", random_state=0).partial_fit(X[:400], y[:400])
+    scores = model.score_and_learn(X[400:], np.where(X[400:, 2] > 0.5, 5, y[400:]))
+    assert scores.shape == (400, 3)
+    assert np.isfinite(scores).all()
+    assert model.predict_proba(X).shape == (800, 3)
