@@ -19,7 +19,7 @@ lint: $(INSTALLED) ## style, types, layers
 	$(BIN)/lint-imports
 
 bench: $(INSTALLED) ## speed, as ratios measured side by side
-	$(BIN)/python -m benchmarks.speed
+	$(BIN)/bomkl bench speed
 
 docs: $(INSTALLED) ## the documentation, in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

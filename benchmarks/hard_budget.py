@@ -1,6 +1,6 @@
 """Which row should SPA give up when its budget is full? Five rules on the bundled data, one Gaussian kernel.
 
-Run: python -m benchmarks.hard_budget
+Run: bomkl bench hard_budget
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`make bench`: the engine against this core's matrix product and against NumPy, one thread, ratios from one run."""
+"""`bomkl bench speed`: the engine against this core's limits and against NumPy, one thread, ratios from one run."""
 
 from __future__ import annotations
 

@@ -310,6 +310,15 @@ def test_the_command_line_starts_without_heavy_imports():
     assert subprocess.run([sys.executable, "-c", check], capture_output=True, text=True).stdout.strip() == "[]"
 
 
+def test_benchmarks_are_found_in_a_clone_only(monkeypatch, tmp_path):
+    assert "--seeds" in bomkl("bench", "peers", "--help").stdout
+    refused = bomkl("bench", "absent")
+    assert refused.exit_code == 2
+    assert "one of" in refused.stderr
+    monkeypatch.chdir(tmp_path)
+    assert "in a clone" in bomkl("bench").stderr
+
+
 # inspect and convert
 
 

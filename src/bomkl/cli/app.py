@@ -70,6 +70,29 @@ def datasets(context: typer.Context) -> None:
     datasets_app(args=context.args, prog_name="bomkl datasets")
 
 
+@app.command("bench", context_settings=_PASSED_ON, add_help_option=False)
+def bench(
+    context: typer.Context,
+    what: Annotated[str, typer.Argument(help="speed, peers or hard_budget; further options are passed on.")] = "speed",
+) -> None:
+    """Measure speed, or compare with peers, in a clone of the repository."""
+    import os
+    import sys
+    from importlib import import_module
+    from pathlib import Path
+
+    known = sorted(path.stem for path in Path("benchmarks").glob("[a-z]*.py"))
+    if what not in known:
+        places = (
+            f"It may be one of {known}." if known else "Run it in a clone of the repository, which holds benchmarks/."
+        )
+        typer.echo(f"bomkl: error: there is no benchmark {what!r} here. {places}", err=True)
+        raise typer.Exit(2)
+    sys.path.insert(0, os.getcwd())
+    sys.argv = [f"bomkl bench {what}", *context.args]
+    import_module(f"benchmarks.{what}").main()
+
+
 def main() -> None:
     """Run the command line."""
     app()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import Any, get_args, get_origin, get_type_hints
 
+import typer
 from typer.models import ArgumentInfo, OptionInfo
 
 from bomkl.cli import options
@@ -75,6 +76,8 @@ def _section(name: str, function: Callable[..., Any]) -> str:
     hints = get_type_hints(function, include_extras=True)
     groups = {each.name: title for title, group in _GROUPS.items() for each in fields(group)}
     for parameter in inspect.signature(function).parameters.values():
+        if hints[parameter.name] is typer.Context:
+            continue
         kind, about = get_args(hints[parameter.name])[:2]
         if isinstance(about, ArgumentInfo):
             usage.append(about.metavar or parameter.name.upper())
