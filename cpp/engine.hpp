@@ -75,7 +75,7 @@ public:
                 if (slot < 0 || slot >= n) throw std::invalid_argument("a support row number is out of range");
                 fresh.pool.retain(slot);
                 if (scores_.fused()) {
-                    scores_.tile_term(fresh, slot / kTile, e).coef[slot % kTile] = coef;
+                    scores_.tile_term(fresh, slot / kTile, e).set(slot % kTile, coef);
                     ++fresh.n_support[e];
                     continue;
                 }

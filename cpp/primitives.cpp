@@ -107,13 +107,16 @@ public:
     RowOnTile(const Rows<T>& rows, int r, const Tile<T>& tile, const T* inner)
         : rows_(rows), r_(r), tile_(tile), inner_(inner) {}
 
-    // The 64 values of a kernel; false where all of them are zero. `out` must still hold what the last call put there.
-    bool values(const KernelSpec& k, T* out) {
+    // The values of a kernel for the groups asked for; false where all of them are zero. `out` must still hold what the last
+    // call put there.
+    bool values(const KernelSpec& k, unsigned groups, T* out) {
         constexpr int W = Simd<T>::width;
         if (k.uses_distance()) need_distance();
-        if (k.kind == KernelKind::gaussian) return gaussian(k, out);
+        if (k.kind == KernelKind::gaussian)
+            return groups == kAllGroups ? gaussian<true>(k, groups, out) : gaussian<false>(k, groups, out);
         last_ = nullptr;
         for (int c = 0; c < kTile; c += W) {
+            if (!(groups >> (c / kLanes) & 1)) continue;
             const Vec<T> inner = load<T>(inner_ + c);
             const Vec<T> distance = k.uses_distance() ? load<T>(distance_ + c) : Vec<T>{};
             const Vec<T> cosine = k.kind == KernelKind::cosine
@@ -131,14 +134,17 @@ private:
         have_distance_ = true;
     }
     // Narrow Gaussians of far rows underflow: whole vectors of zeros are not worth an exp.
-    bool gaussian(const KernelSpec& k, T* out) {
+    template <bool All>
+    bool gaussian(const KernelSpec& k, unsigned groups, T* out) {
         constexpr int W = Simd<T>::width;
-        const bool follows = last_ && k.fourths == last_->fourths + 1 && k.root == last_->root;
+        const bool follows =
+            last_ && k.fourths == last_->fourths + 1 && k.root == last_->root && (groups & ~last_groups_) == 0;
         const int fourths = follows ? 1 : k.fourths;
         const Vec<T> limit = broadcast<T>(Simd<T>::exp_limit);
         bool any = false;
 #pragma GCC unroll 4
         for (int c = 0; c < kTile; c += W) {
+            if (!All && !(groups >> (c / kLanes) & 1)) continue;
             const Vec<T> distance = load<T>(distance_ + c);
             const Vec<T> x = distance * T(-k.a);
             Vec<T> value{};
@@ -154,6 +160,7 @@ private:
             store<T>(out + c, value);
         }
         last_ = &k;
+        last_groups_ = groups;
         return any;
     }
     const Rows<T>& rows_;
@@ -162,20 +169,24 @@ private:
     const T* inner_;
     alignas(64) T distance_[kTile];
     bool have_distance_ = false;
-    const KernelSpec* last_ = nullptr;  // the Gaussian whose values `out` holds
+    const KernelSpec* last_ = nullptr;  // the Gaussian whose values `out` holds, for last_groups_
+    unsigned last_groups_ = 0;
 };
 
-template <class T>
-void accumulate(T* lanes, const T* coef, const T* values) {
+// A group without coefficients would only add zeros.
+template <class T, bool All>
+void accumulate(T* lanes, const T* coef, const T* values, unsigned groups) {
     constexpr int W = Simd<T>::width, G = kLanes / W;
     Vec<T> sum[G];
 #pragma GCC unroll 8
     for (int g = 0; g < G; ++g) sum[g] = load<T>(lanes + g * W);
 #pragma GCC unroll 4
-    for (int c = 0; c < kTile; c += kLanes)
+    for (int c = 0; c < kTile; c += kLanes) {
+        if (!All && !(groups >> (c / kLanes) & 1)) continue;
 #pragma GCC unroll 8
         for (int g = 0; g < G; ++g)
             sum[g] = Simd<T>::fma(load<T>(coef + c + g * W), load<T>(values + c + g * W), sum[g]);
+    }
 #pragma GCC unroll 8
     for (int g = 0; g < G; ++g) store<T>(lanes + g * W, sum[g]);
 }
@@ -186,19 +197,24 @@ void add_tile(const Rows<T>& rows, int r, const Tile<T>& tile, const T* inner, c
     alignas(64) T values[kTile];
     RowOnTile<T> row(rows, r, tile, inner);
     int have = -1;
-    bool narrower_vanish = false;
+    bool vanishes = false, narrower_vanish = false;
     for (int i = 0; i < tile.n_terms; ++i) {
         const Term<T>& term = tile.terms[i];
         if (term.kernel != have) {
             const KernelSpec& k = kernels[term.kernel];
             if (narrower_vanish && k.kind == KernelKind::gaussian) continue;
-            if (!row.values(k, values)) {
-                narrower_vanish = true;
-                continue;
-            }
+            unsigned groups = 0;
+            for (int j = i; j < tile.n_terms && tile.terms[j].kernel == term.kernel; ++j) groups |= tile.terms[j].groups;
             have = term.kernel;
+            vanishes = !row.values(k, groups, values);
+            narrower_vanish = vanishes && groups == kAllGroups;
         }
-        accumulate<T>(lanes + std::size_t(term.expansion) * kLanes, term.coef, values);
+        if (vanishes) continue;
+        T* const own = lanes + std::size_t(term.expansion) * kLanes;
+        if (term.groups == kAllGroups)
+            accumulate<T, true>(own, term.coef, values, kAllGroups);
+        else
+            accumulate<T, false>(own, term.coef, values, term.groups);
     }
 }
 
@@ -243,7 +259,7 @@ void append(const Rows<T>& rows, int r, int n, const Tile<T>* block_tiles, const
         for (int i = 0; i < n_terms; ++i) {
             if (terms[i].kernel != have) {
                 have = terms[i].kernel;
-                zero = !row.values(kernels[have], values);
+                zero = !row.values(kernels[have], kAllGroups, values);
             }
             if (zero) continue;
             T* lanes = partial + std::size_t(terms[i].expansion) * kLanes + lane;
@@ -291,7 +307,7 @@ template <class T>
 T weighted_sum(const T* coef, const T* values, int n) {
     T lanes[kLanes] = {};
     int i = 0;
-    for (; i + kTile <= n; i += kTile) accumulate<T>(lanes, coef + i, values + i);
+    for (; i + kTile <= n; i += kTile) accumulate<T, true>(lanes, coef + i, values + i, kAllGroups);
     for (; i < n; ++i) lanes[i % kLanes] = scalar_fma<T>(coef[i], values[i], lanes[i % kLanes]);
     return sum_lanes<T>(lanes);
 }

@@ -13,6 +13,7 @@ namespace bomkl {
 
 inline constexpr int kTile = 64;
 inline constexpr int kLanes = 16;
+inline constexpr unsigned kAllGroups = (1u << (kTile / kLanes)) - 1;
 
 template <class T>
 struct Rows {  // a block of rows, row-major
@@ -28,6 +29,7 @@ struct Term {  // the coefficients one kernel expansion gives to the 64 rows of 
     int kernel;
     int expansion;
     const T* coef;
+    unsigned groups;  // which of the four groups of 16 rows have a coefficient other than zero
 };
 
 template <class T>

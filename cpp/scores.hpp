@@ -120,7 +120,7 @@ public:
         auto place = std::lower_bound(tile.begin(), tile.end(), key(expansion),
                                       [&](const TileTerm<T>& term, const auto& k) { return key(term.expansion) < k; });
         if (place == tile.end() || place->expansion != expansion)
-            place = tile.insert(place, TileTerm<T>{expansion % m_, expansion, {}});
+            place = tile.insert(place, TileTerm<T>{expansion % m_, expansion, 0, {}});
         return *place;
     }
 
@@ -130,7 +130,7 @@ public:
         std::sort(terms.begin(), terms.end(),
                   [&](const auto& a, const auto& b) { return rank_[a.kernel] < rank_[b.kernel]; });
         for (const NewTerm<T>& term : terms) {
-            tile_term(state_, slot / kTile, term.expansion).coef[slot % kTile] = term.coef;
+            tile_term(state_, slot / kTile, term.expansion).set(slot % kTile, term.coef);
             state_.pool.retain(slot);
             ++state_.n_support[term.expansion];
         }
@@ -169,7 +169,7 @@ private:
             if (!fused_ || std::size_t(q) >= state_.tile_terms.size()) continue;
             view_terms_[q].clear();
             for (const TileTerm<T>& term : state_.tile_terms[q])
-                view_terms_[q].push_back({term.kernel, term.expansion, term.coef});
+                view_terms_[q].push_back({term.kernel, term.expansion, term.coef, term.groups});
             views_[q].terms = view_terms_[q].data();
             views_[q].n_terms = int(view_terms_[q].size());
         }

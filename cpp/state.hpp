@@ -14,7 +14,13 @@ namespace bomkl {
 template <class T>
 struct TileTerm {  // coefficients that one expansion gives to the rows of a tile
     int kernel, expansion;
+    unsigned groups;  // see Term
     alignas(64) T coef[kTile];
+
+    void set(int c, T value) {
+        coef[c] = value;
+        groups |= 1u << (c / kLanes);
+    }
 };
 
 template <class T>

@@ -28,6 +28,10 @@ def schedule(t):
     return (0.9, 0.05, 0.4)[t % 3]
 
 
+def kernel_name(kernel):
+    return getattr(kernel, "__name__", str(kernel))
+
+
 def inner_product(X, Z):
     return np.asarray(X) @ np.asarray(Z).T
 
@@ -274,7 +278,7 @@ def test_step_and_combination(learner, normalize_step, combination):
         assert oracle.mistakes == (voted[:, 0] != case.y).sum()
 
 
-@pytest.mark.parametrize("kernel", ALL_KERNELS, ids=str)
+@pytest.mark.parametrize("kernel", ALL_KERNELS, ids=kernel_name)
 @pytest.mark.parametrize("learner", ["PA", "BPAS", "Forgetron", "Projectron"])
 def test_each_kernel_alone(learner, kernel):
     case = make_case(LEARNERS[learner], Uniform(), kernels=(kernel,), normalize_step=True)
