@@ -20,6 +20,9 @@ from bomkl.experiments.results import read_results, reproducible_part
 from bomkl.experiments.runner import estimated_cost, run_cells
 
 SCRIPT = """
+import signal
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background ignores it for its children
 import dataclasses, sys
 from pathlib import Path
 from bomkl.experiments import algorithms, datasets
