@@ -98,9 +98,9 @@ Config parse_config(const nb::dict& d) {
 template <class T>
 class PyEngine {
 public:
-    PyEngine(const nb::dict& config, int features, nb::object call_kernel)
+    PyEngine(const nb::dict& config, int features, bool sparse, nb::object call_kernel)
         : call_kernel_(std::move(call_kernel)),
-          engine_(parse_config(config), features, primitives_of<T>(chosen_set()),
+          engine_(parse_config(config), features, sparse, primitives_of<T>(chosen_set()),
                   [this](int kernel, const T* x, int n, const T* z, int m, T* out) { call(kernel, x, n, z, m, out); }) {}
 
     auto learn(nb::object x, Vector<double> target, nb::object weight, nb::object delta, int n_threads) {
@@ -130,7 +130,13 @@ public:
         const State<T>& state = engine_.state();
         StateArrays<T> arrays = to_arrays(state);
         nb::dict d;
-        d["rows"] = to_numpy(std::move(arrays.rows), {std::size_t(state.pool.n_rows()), std::size_t(engine_.features())});
+        if (engine_.sparse()) {
+            d["row_values"] = to_numpy(std::move(arrays.row_values));
+            d["row_columns"] = to_numpy(std::move(arrays.row_columns));
+            d["row_starts"] = to_numpy(std::move(arrays.row_starts));
+        } else {
+            d["rows"] = to_numpy(std::move(arrays.rows), {std::size_t(arrays.n_rows), std::size_t(engine_.features())});
+        }
         d["term_starts"] = to_numpy(std::move(arrays.term_starts));
         d["term_rows"] = to_numpy(std::move(arrays.term_rows));
         d["term_coefs"] = to_numpy(std::move(arrays.term_coefs));
@@ -147,10 +153,11 @@ public:
 
     void load(const nb::dict& d) {
         const auto e = std::size_t(engine_.n_expansions());
-        const auto rows = nb::cast<Matrix<T>>(d["rows"]);
-        require(int(rows.shape(1)) == engine_.features(), "rows has the wrong number of columns");
         StateArrays<T> a;
-        a.rows.assign(rows.data(), rows.data() + rows.size());
+        if (engine_.sparse())
+            load_sparse_rows(d, a);
+        else
+            load_dense_rows(d, a);
         a.term_starts = to_vector<std::int64_t>(d["term_starts"]);
         a.term_rows = to_vector<std::int32_t>(d["term_rows"]);
         a.term_coefs = to_vector<double>(d["term_coefs"]);
@@ -188,6 +195,27 @@ private:
     }
     static std::vector<double> optional(const nb::object& array) {
         return array.is_none() ? std::vector<double>() : to_vector<double>(array);
+    }
+
+    void load_dense_rows(const nb::dict& d, StateArrays<T>& a) const {
+        const auto rows = nb::cast<Matrix<T>>(d["rows"]);
+        require(int(rows.shape(1)) == engine_.features(), "rows has the wrong number of columns");
+        a.n_rows = int(rows.shape(0));
+        a.rows.assign(rows.data(), rows.data() + rows.size());
+    }
+    void load_sparse_rows(const nb::dict& d, StateArrays<T>& a) const {
+        a.row_values = to_vector<T>(d["row_values"]);
+        a.row_columns = to_vector<std::int32_t>(d["row_columns"]);
+        a.row_starts = to_vector<std::int64_t>(d["row_starts"]);
+        require(!a.row_starts.empty() && a.row_values.size() == a.row_columns.size(), "an array has the wrong length");
+        require_starts(a.row_starts, a.row_starts.size() - 1, a.row_values.size());
+        a.n_rows = int(a.row_starts.size()) - 1;
+        for (int s = 0; s < a.n_rows; ++s)
+            for (std::int64_t p = a.row_starts[s]; p < a.row_starts[s + 1]; ++p) {
+                const std::int32_t least = p == a.row_starts[s] ? 0 : a.row_columns[p - 1] + 1;
+                require(a.row_columns[p] >= least && a.row_columns[p] < engine_.features(),
+                        "the columns of a stored row are not ascending within the features");
+            }
     }
 
     // A matrix, or a tuple (values, indices, starts) in CSR form.
@@ -263,7 +291,7 @@ void bind_engine(nb::module_& m, const char* name) {
                                   {Py_tp_clear, reinterpret_cast<void*>(clear<T>)},
                                   {0, nullptr}};
     nb::class_<E>(m, name, nb::type_slots(slots))
-        .def(nb::init<const nb::dict&, int, nb::object>(), "config"_a, "features"_a, "call_kernel"_a.none())
+        .def(nb::init<const nb::dict&, int, bool, nb::object>(), "config"_a, "features"_a, "sparse"_a, "call_kernel"_a.none())
         .def("learn", &E::learn, "x"_a, "target"_a, "weight"_a.none(), "delta"_a.none(), "n_threads"_a)
         .def("score", &E::score, "x"_a, "per_kernel"_a, "n_threads"_a)
         .def("state", &E::state)

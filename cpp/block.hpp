@@ -1,4 +1,4 @@
-// The block of rows at hand: row-major for scoring, and tiled like the pool once one of its rows becomes support.
+// The block of rows at hand: as rows for scoring, and tiled like the pool once one of them becomes support.
 #pragma once
 
 #include "config.hpp"
@@ -9,60 +9,165 @@ namespace bomkl {
 template <class T>
 class Block {
 public:
-    explicit Block(int features) : features_(features) {}
+    // `sparse`: rows are never made dense
+    Block(int features, bool sparse) : features_(features), sparse_(sparse) {}
 
     const Rows<T>& rows() const { return rows_; }
     int n() const { return n_; }
-    const T* row(int t) const { return rows_.x + std::size_t(t) * features_; }
+    Row<T> row(int t) const {
+        if (sparse_) return {nullptr, entries_[t]};
+        return {rows_.x + std::size_t(t) * features_, {}};
+    }
     double squared_norm_of(int t) const { return squared_norm_[t]; }
 
-    // Rows start to start + n of a batch. CSR rows are made dense, here and never more than a block of them.
+    // Rows start to start + n of a batch.
     void load(const Batch<T>& batch, std::int64_t start, int n) {
         n_ = n;
         tiles_.clear();
-        if (batch.values) {
-            const std::size_t size = std::size_t(n) * features_;
-            dense_.at_least(size);
-            std::fill_n(dense_.data(), size, T(0));
-            for (int t = 0; t < n; ++t)
-                for (std::int64_t p = batch.starts[start + t]; p < batch.starts[start + t + 1]; ++p)
-                    dense_.data()[std::size_t(t) * features_ + batch.indices[p]] += batch.values[p];
-        }
-        const T* x = batch.values ? dense_.data() : batch.dense + start * features_;
+        if (batch.values) collect(batch, start);
+        const T* x = sparse_ ? nullptr : batch.values ? made_dense() : batch.dense + start * features_;
+        const bool few = batch.values ? mostly_zeros(values_.size()) : drop_zeros(x);
         const std::size_t padded = std::size_t((n + kTile - 1) / kTile) * kTile;
         norm_.assign(padded, T(0));
         inverse_length_.assign(padded, T(0));
         squared_norm_.resize(n);
+        rows_ = {x, std::size_t(features_), norm_.data(), inverse_length_.data(), features_,
+                 sparse_ || few ? entries_.data() : nullptr};
         for (int t = 0; t < n; ++t) {
-            squared_norm_[t] = squared_norm(x + std::size_t(t) * features_, features_);
+            squared_norm_[t] = squared_norm(rows_.sparse ? Row<T>{nullptr, entries_[t]} : row(t), features_);
             norm_[t] = T(squared_norm_[t]);
             inverse_length_[t] = inverse_length<T>(squared_norm_[t]);
         }
-        rows_ = {x, std::size_t(features_), norm_.data(), inverse_length_.data(), features_};
     }
 
     const std::vector<Tile<T>>& tiles() {
         if (!tiles_.empty()) return tiles_;
         const int n_tiles = (n_ + kTile - 1) / kTile;
-        tiled_.at_least(std::size_t(n_tiles) * kTile * features_);
+        if (sparse_)
+            entries_.resize(std::size_t(n_tiles) * kTile);
+        else
+            tiled_.at_least(std::size_t(n_tiles) * kTile * features_);
         for (int q = 0; q < n_tiles; ++q) {
-            T* tile = tiled_.data() + std::size_t(q) * kTile * features_;
-            const int rows = std::min(kTile, n_ - q * kTile);
-            for (int r = 0; r < rows; ++r)
-                for (int j = 0; j < features_; ++j) tile[std::size_t(j) * kTile + r] = row(q * kTile + r)[j];
-            tiles_.push_back({tile, norm_.data() + q * kTile, inverse_length_.data() + q * kTile, nullptr, 0});
+            const T* x = sparse_ ? nullptr : transposed(q);
+            const T* norms = norm_.data() + q * kTile;
+            tiles_.push_back({x, norms, inverse_length_.data() + q * kTile, nullptr, 0,
+                              std::max_element(norms, norms + kTile), 0, sparse_ ? entries_.data() + q * kTile : nullptr});
         }
+        if (sparse_) rows_.sparse = entries_.data();
         return tiles_;
     }
 
+    // Inner products of row t with the rows from `first` on, which is a multiple of a tile: out[row].
+    void inner_with_later(const Primitives<T>& primitives, int t, int first, T* out) {
+        const std::vector<Tile<T>>& all = tiles();
+        if (!sparse_) {
+            primitives.inner(rows_, t, t + 1, all.data() + first / kTile, int(all.size()) - first / kTile, out + first, 0);
+            return;
+        }
+        spread_.at_least(features_);
+        const SparseRow<T>& x = entries_[t];
+        for (int i = 0; i < x.n; ++i) spread_.data()[x.columns[i]] = x.values[i];
+        std::fill_n(out + first, int(all.size()) * kTile - first, T(0));
+        for (int r = first; r < n_; ++r) out[r] = primitives.gather_inner(entries_[r], spread_.data());
+        for (int i = 0; i < x.n; ++i) spread_.data()[x.columns[i]] = T(0);
+    }
+
 private:
+    bool mostly_zeros(std::size_t entries) const { return 2 * entries < std::size_t(n_) * features_; }
+
+    // The entries of CSR rows: columns ascending, repeated ones added up, no zeros.
+    void collect(const Batch<T>& batch, std::int64_t start) {
+        values_.clear();
+        columns_.clear();
+        ends_.clear();
+        for (int t = 0; t < n_; ++t) {
+            const std::int64_t begin = batch.starts[start + t], end = batch.starts[start + t + 1];
+            if (ascending(batch, begin, end))
+                for (std::int64_t p = begin; p < end; ++p) keep(batch.indices[p], batch.values[p]);
+            else
+                collect_unordered(batch, begin, end);
+            ends_.push_back(values_.size());
+        }
+        point_to_entries();
+    }
+    static bool ascending(const Batch<T>& batch, std::int64_t begin, std::int64_t end) {
+        for (std::int64_t p = begin + 1; p < end; ++p)
+            if (batch.indices[p] <= batch.indices[p - 1]) return false;
+        return true;
+    }
+    void collect_unordered(const Batch<T>& batch, std::int64_t begin, std::int64_t end) {
+        std::vector<std::int64_t> order(end - begin);
+        for (std::size_t i = 0; i < order.size(); ++i) order[i] = begin + std::int64_t(i);
+        std::stable_sort(order.begin(), order.end(),
+                         [&](std::int64_t a, std::int64_t b) { return batch.indices[a] < batch.indices[b]; });
+        for (std::size_t i = 0; i < order.size();) {
+            const std::int32_t column = batch.indices[order[i]];
+            T sum = 0;
+            for (; i < order.size() && batch.indices[order[i]] == column; ++i) sum += batch.values[order[i]];
+            keep(column, sum);
+        }
+    }
+    // The same for dense rows; false where that does not pay.
+    bool drop_zeros(const T* x) {
+        const std::size_t size = std::size_t(n_) * features_;
+        std::size_t entries = 0;
+        for (std::size_t i = 0; i < size; ++i) entries += x[i] != 0;
+        if (!mostly_zeros(entries)) return false;
+        values_.clear();
+        columns_.clear();
+        ends_.clear();
+        for (int t = 0; t < n_; ++t) {
+            for (int j = 0; j < features_; ++j) keep(j, x[std::size_t(t) * features_ + j]);
+            ends_.push_back(values_.size());
+        }
+        point_to_entries();
+        return true;
+    }
+    void keep(std::int32_t column, T value) {
+        if (value == 0) return;
+        columns_.push_back(column);
+        values_.push_back(value);
+    }
+    void point_to_entries() {
+        entries_.resize(n_);
+        std::size_t begin = 0;
+        for (int t = 0; t < n_; ++t) {
+            entries_[t] = {values_.data() + begin, columns_.data() + begin, int(ends_[t] - begin)};
+            begin = ends_[t];
+        }
+    }
+    const T* made_dense() {
+        const std::size_t size = std::size_t(n_) * features_;
+        dense_.at_least(size);
+        std::fill_n(dense_.data(), size, T(0));
+        for (int t = 0; t < n_; ++t)
+            for (int i = 0; i < entries_[t].n; ++i)
+                dense_.data()[std::size_t(t) * features_ + entries_[t].columns[i]] = entries_[t].values[i];
+        return dense_.data();
+    }
+    const T* transposed(int q) {
+        T* tile = tiled_.data() + std::size_t(q) * kTile * features_;
+        const int rows = std::min(kTile, n_ - q * kTile);
+        for (int r = 0; r < rows; ++r) {
+            const T* x = rows_.x + std::size_t(q * kTile + r) * features_;
+            for (int j = 0; j < features_; ++j) tile[std::size_t(j) * kTile + r] = x[j];
+        }
+        return tile;
+    }
+
     int features_;
+    bool sparse_;
     int n_ = 0;
     Rows<T> rows_{};
-    Buffer<T> dense_, tiled_;
+    Buffer<T> dense_, tiled_, spread_;
     std::vector<T> norm_, inverse_length_;
     std::vector<double> squared_norm_;
     std::vector<Tile<T>> tiles_;
+    // rows without their zeros
+    std::vector<T> values_;
+    std::vector<std::int32_t> columns_;
+    std::vector<std::size_t> ends_;
+    std::vector<SparseRow<T>> entries_;
 };
 
 }  // namespace bomkl

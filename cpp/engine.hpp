@@ -20,9 +20,9 @@ namespace bomkl {
 template <class T>
 class Engine {
 public:
-    Engine(Config config, int features, const Primitives<T>& primitives, KernelCallback<T> callback)
+    Engine(Config config, int features, bool sparse, const Primitives<T>& primitives, KernelCallback<T> callback)
         : config_(linked(std::move(config))), m_(int(config_.kernels.size())), n_expansions_(config_.n_outputs * m_),
-          state_(features, n_expansions_, m_), scores_(config_, primitives, std::move(callback), state_) {}
+          state_(features, sparse, n_expansions_, m_), scores_(config_, primitives, std::move(callback), state_) {}
 
     // Scores of rows, nothing learned. Per kernel: out[row][expansion]; combined: out[row][output].
     void score(const Batch<T>& batch, bool per_kernel, double* out, int n_threads) {
@@ -56,6 +56,7 @@ public:
             });
         } catch (...) {
             before.restore(state_);
+            scores_.forget_views();
             throw;
         }
     }
@@ -63,40 +64,36 @@ public:
     // Go on from arrays that another engine of this configuration wrote; refused where they do not fit together.
     void load(const StateArrays<T>& arrays, const std::vector<double>& log_weights,
               const std::vector<std::int64_t>& kernel_mistakes, std::int64_t mistakes, std::int64_t n_seen) {
-        State<T> fresh(features(), n_expansions_, m_);
-        const int n = int(arrays.rows.size() / std::max(1, features()));
-        for (int s = 0; s < n; ++s) fresh.pool.add(arrays.rows.data() + std::size_t(s) * features());
-        std::vector<T> row(features());
+        State<T> fresh(features(), sparse(), n_expansions_, m_);
+        const std::vector<int> slots = load_rows(arrays, fresh);
         for (int e = 0; e < n_expansions_; ++e) {
             Expansion<T>& expansion = fresh.expansions[e];
             for (std::int64_t j = arrays.term_starts[e]; j < arrays.term_starts[e + 1]; ++j) {
-                const int slot = arrays.term_rows[j];
+                const int slot = slots[arrays.term_rows[j]];
                 const T coef = T(arrays.term_coefs[j]);
-                if (slot < 0 || slot >= n) throw std::invalid_argument("a support row number is out of range");
                 fresh.pool.retain(slot);
                 if (scores_.fused()) {
-                    scores_.tile_term(fresh, slot / kTile, e).set(slot % kTile, coef);
+                    scores_.tile_term(fresh, slot / kTile, e).coef[slot % kTile] = coef;
                     ++fresh.n_support[e];
                     continue;
                 }
                 expansion.slots.push_back(slot);
                 expansion.coefs.push_back(coef);
-                fresh.pool.read(slot, row.data());
-                expansion.diagonal.push_back(scores_.self_value_of(e % m_, row.data()));
+                expansion.diagonal.push_back(scores_.self_value_of(e % m_, row_of(arrays, arrays.term_rows[j])));
             }
             expansion.scale = arrays.scales[e];
             expansion.forgetron = {arrays.forgetron[2 * e], arrays.forgetron[2 * e + 1]};
             expansion.inverse_gram.assign(arrays.inverse_gram.begin() + arrays.gram_starts[e],
                                           arrays.inverse_gram.begin() + arrays.gram_starts[e + 1]);
         }
-        for (int s = 0; s < n; ++s)
-            if (!fresh.pool.used(s)) throw std::invalid_argument("a support row is used by no kernel");
         fresh.log_weights = log_weights;
         fresh.kernel_mistakes = kernel_mistakes;
         fresh.mistakes = mistakes;
         fresh.n_seen = n_seen;
         state_ = std::move(fresh);
+        scores_.forget_views();
     }
+    bool sparse() const { return state_.pool.sparse(); }
     int features() const { return state_.pool.features(); }
     int n_expansions() const { return n_expansions_; }
     const Config& config() const { return config_; }
@@ -119,6 +116,30 @@ public:
     double score_of(const Expansion<T>& e, int slot) { return scores_.score_of(e, slot); }
 
 private:
+    Row<T> row_of(const StateArrays<T>& arrays, int s) const {
+        if (!sparse()) return {arrays.rows.data() + std::size_t(s) * features(), {}};
+        const std::int64_t begin = arrays.row_starts[s];
+        return {nullptr, {arrays.row_values.data() + begin, arrays.row_columns.data() + begin,
+                          int(arrays.row_starts[s + 1] - begin)}};
+    }
+    // Rows in their order into the sequences they were in: their order in each is what the scores depend on.
+    std::vector<int> load_rows(const StateArrays<T>& arrays, State<T>& fresh) const {
+        constexpr int kUnused = -1, kSeveral = -2;
+        std::vector<int> kernel(arrays.n_rows, kUnused), slots;
+        for (int e = 0; e < n_expansions_; ++e)
+            for (std::int64_t j = arrays.term_starts[e]; j < arrays.term_starts[e + 1]; ++j) {
+                const int s = arrays.term_rows[j];
+                if (s < 0 || s >= arrays.n_rows) throw std::invalid_argument("a support row number is out of range");
+                kernel[s] = kernel[s] == kUnused || kernel[s] == e % m_ ? e % m_ : kSeveral;
+            }
+        for (int s = 0; s < arrays.n_rows; ++s) {
+            if (kernel[s] == kUnused) throw std::invalid_argument("a support row is used by no kernel");
+            const bool own = scores_.fused() && kernel[s] != kSeveral;
+            slots.push_back(fresh.pool.add(row_of(arrays, s), scores_.sequence(kernel[s], own)));
+        }
+        return slots;
+    }
+
     static Config linked(Config config) {
         link_gaussians(config.kernels, sizeof(T) == 4 ? 1 : 3);
         return config;
@@ -129,16 +150,27 @@ private:
         for (std::int64_t start = 0; start < batch.n;) {
             const int n = int(std::min<std::int64_t>(scores_.block_rows(), batch.n - start));
             scores_.load_block(batch, start, n);
-            for (int t = 0; t < n; ++t) check_range(scores_.block().squared_norm_of(t), start + t);
+            for (int t = 0; t < n; ++t)
+                if (const double square = scores_.block().squared_norm_of(t); !(square < safe_norm_))
+                    check_range(square, start + t);
             scores_.score_block(n_threads);
             body(n, start);
             start += n;
         }
     }
 
+    // A squared norm up to which no kernel value can overflow.
+    double safe_norm() const {
+        double square = range_limit();
+        for (const KernelSpec& k : config_.kernels)
+            while (k.kind == KernelKind::polynomial && !(largest_kernel_value(k, square) < range_limit())) square /= 2;
+        return square;
+    }
+    static double range_limit() { return double(std::numeric_limits<T>::max()) / 1024; }
+
     // No kernel value between rows that pass this can overflow.
     void check_range(double square, std::int64_t row) const {
-        const double limit = double(std::numeric_limits<T>::max()) / 1024;
+        const double limit = range_limit();
         if (!(square < limit))
             throw NotFiniteError("X must be smaller: the squared norm of row " + std::to_string(row) + " is " +
                             short_text(square) + ", too large for " + dtype_name() + ". Scale the columns.");
@@ -268,6 +300,7 @@ private:
 
     const Config config_;
     const int m_, n_expansions_;
+    const double safe_norm_ = safe_norm();
     State<T> state_;
     BlockScores<T> scores_;
 

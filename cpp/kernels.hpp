@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 namespace bomkl {
@@ -19,9 +20,6 @@ struct KernelSpec {
     // to be evaluated together.
     double root = 0;  // a of the root
     int fourths = 0;
-    bool uses_distance() const {
-        return kind == KernelKind::gaussian || kind == KernelKind::exponential || kind == KernelKind::cauchy;
-    }
 };
 
 // Link Gaussians of width sigma, sigma/2, sigma/4 ... A fourth power multiplies the relative error by four, so a chain may
@@ -39,6 +37,30 @@ inline void link_gaussians(std::vector<KernelSpec>& kernels, int longest) {
         k.fourths = linked ? wider->fourths + 1 : 0;
     }
 }
+
+// The same in the precision of an engine, with what every evaluation would otherwise compute anew.
+template <class T>
+struct PreparedKernel {
+    KernelKind kind;
+    int degree;
+    int fourths;
+    T a, b;
+    T exponent;  // of two: exp(-a u) = 2^(exponent u); that of the root for a Gaussian
+    T furthest;  // u from which on exp(-a u) is taken as zero, so that no result is subnormal
+    T root;      // Gaussians of one chain have the same
+
+    PreparedKernel(const KernelSpec& k)
+        : kind(k.kind), degree(k.degree), fourths(k.fourths), a(T(k.a)), b(T(k.b)),
+          exponent(T(-kLog2E * (kind == KernelKind::gaussian ? k.root : k.a))),
+          furthest(T(std::min((sizeof(T) == 4 ? 124 : 1020) / (kLog2E * k.a), double(std::numeric_limits<T>::max())))),
+          root(T(k.root)) {}
+    bool uses_distance() const {
+        return kind == KernelKind::gaussian || kind == KernelKind::exponential || kind == KernelKind::cauchy;
+    }
+
+private:
+    static constexpr double kLog2E = 1.4426950408889634074;
+};
 
 // k(x, x) of a native kernel from the squared norm.
 inline double self_kernel(const KernelSpec& k, double squared_norm) {

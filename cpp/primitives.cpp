@@ -41,8 +41,29 @@ void inner_tile(const T* x, std::size_t stride, const T* tile, int features, T* 
     }
 }
 
+// The same for one row without its zeros: leaving out a product with zero does not change a bit of the sum.
+template <class T>
+void inner_sparse(const SparseRow<T>& x, const T* tile, T* out) {
+    constexpr int W = Simd<T>::width, N = kVectors * 2 * W <= kTile ? kVectors * 2 : kTile / W;
+    for (int c = 0; c < kTile; c += N * W) {
+        Vec<T> sum[N] = {};
+        for (int i = 0; i < x.n; ++i) {
+            const T* column = tile + std::size_t(x.columns[i]) * kTile + c;
+            const Vec<T> b = broadcast<T>(x.values[i]);
+#pragma GCC unroll 8
+            for (int v = 0; v < N; ++v) sum[v] = Simd<T>::fma(b, load<T>(column + v * W), sum[v]);
+        }
+#pragma GCC unroll 8
+        for (int v = 0; v < N; ++v) store<T>(out + c + v * W, sum[v]);
+    }
+}
+
 template <class T>
 void inner_rows(const Rows<T>& rows, int begin, int n, const T* tile, T* out, std::size_t out_stride) {
+    if (rows.sparse) {
+        for (int r = 0; r < n; ++r) inner_sparse<T>(rows.sparse[begin + r], tile, out + r * out_stride);
+        return;
+    }
     const T* x = rows.x + begin * rows.stride;
     switch (n) {
         case 1: return inner_tile<T, 1>(x, rows.stride, tile, rows.features, out, out_stride);
@@ -58,170 +79,243 @@ void inner_rows(const Rows<T>& rows, int begin, int n, const T* tile, T* out, st
     }
 }
 
-// |x|^2 + |z|^2 - 2 x.z loses its digits where the rows are close and long: those lanes are summed feature by feature.
+// Squared distance summed feature by feature.
 template <class T>
-void distances(const T* x, T norm, const Tile<T>& tile, int features, const T* inner, T* out) {
-    constexpr int W = Simd<T>::width;
-    bool cancelled = false;
-    for (int c = 0; c < kTile; c += W) {
-        const Vec<T> scale = load<T>(tile.norm + c) + norm;
-        const Vec<T> value = Simd<T>::fma(broadcast<T>(T(-2)), load<T>(inner + c), scale);
-        cancelled |= Simd<T>::any_less(value, scale * Simd<T>::cancellation);
-        store<T>(out + c, value);
+T exact_distance(const Rows<T>& rows, int r, const Tile<T>& tile, int c) {
+    double sum = 0;
+    const auto add = [&](T x, T z) {
+        const double difference = double(x) - double(z);
+        sum += difference * difference;
+    };
+    if (tile.x) {
+        const T* x = rows.x + r * rows.stride;
+        for (int j = 0; j < rows.features; ++j) add(x[j], tile.x[std::size_t(j) * kTile + c]);
+        return T(sum);
     }
-    if (!cancelled) return;
-    for (int c = 0; c < kTile; ++c) {
-        if (!(out[c] < (tile.norm[c] + norm) * Simd<T>::cancellation)) continue;
-        double sum = 0;
-        for (int j = 0; j < features; ++j) {
-            const double difference = double(x[j]) - double(tile.x[std::size_t(j) * kTile + c]);
-            sum += difference * difference;
-        }
-        out[c] = T(sum);
+    const SparseRow<T>&x = rows.sparse[r], &z = tile.sparse[c];
+    for (int i = 0, j = 0; i < x.n || j < z.n;) {
+        const std::int32_t left = i < x.n ? x.columns[i] : INT32_MAX, right = j < z.n ? z.columns[j] : INT32_MAX;
+        add(left <= right ? x.values[i] : T(0), right <= left ? z.values[j] : T(0));
+        i += left <= right;
+        j += right <= left;
     }
+    return T(sum);
 }
 
 template <class T>
-Vec<T> map_vector(const KernelSpec& k, Vec<T> inner, Vec<T> distance, Vec<T> cosine) {
-    switch (k.kind) {
-        case KernelKind::linear: return inner;
-        case KernelKind::polynomial: {
-            const Vec<T> base = Simd<T>::fma(inner, broadcast<T>(T(k.a)), broadcast<T>(T(k.b)));
-            Vec<T> value = base;
-            for (int i = 1; i < k.degree; ++i) value *= base;
-            return value;
-        }
-        case KernelKind::gaussian: return exp_not_positive<T>(distance * T(-k.a));
-        case KernelKind::exponential: return exp_not_positive<T>(Simd<T>::sqrt(distance) * T(-k.a));
-        case KernelKind::cauchy: return T(1) / Simd<T>::fma(distance, broadcast<T>(T(k.a)), broadcast<T>(T(1)));
-        case KernelKind::cosine: return cosine;
-        case KernelKind::callable: break;
-    }
-    return Vec<T>{};
+Vec<T> affine(const PreparedKernel<T>& k, Vec<T> inner) {
+    return Simd<T>::fma(inner, broadcast<T>(k.a), broadcast<T>(k.b));
+}
+template <class T>
+Vec<T> exponential(const PreparedKernel<T>& k, Vec<T> distance) {
+    const Vec<T> length = Simd<T>::sqrt(distance);
+    return exp2_not_positive<T>(length * k.exponent, Simd<T>::less(length, broadcast<T>(k.furthest)));
+}
+template <class T>
+Vec<T> cauchy(const PreparedKernel<T>& k, Vec<T> distance) {
+    return T(1) / Simd<T>::fma(distance, broadcast<T>(k.a), broadcast<T>(T(1)));
 }
 
-// One row against one tile: whatever the kernels of this tile need, computed at most once.
+// Vectors that are computed side by side: enough of them to hide how long each step takes.
+inline constexpr int kStrip = 4;
 template <class T>
-class RowOnTile {
+inline constexpr int kStripColumns = kStrip * Simd<T>::width;
+
+#define BOMKL_EACH(i) _Pragma("GCC unroll 4") for (int i = 0; i < kStrip; ++i)
+
+template <class T>
+struct Strip {
+    Vec<T> v[kStrip];
+
+    static Strip loaded(const T* p) {
+        Strip strip;
+        BOMKL_EACH(i) strip.v[i] = load<T>(p + i * Simd<T>::width);
+        return strip;
+    }
+    void store_to(T* p) const { BOMKL_EACH(i) store<T>(p + i * Simd<T>::width, v[i]); }
+    Vec<T> least() const { return Simd<T>::min(Simd<T>::min(v[0], v[1]), Simd<T>::min(v[2], v[3])); }
+};
+
+// 2^x of numbers <= 0 where the masks are set, zero elsewhere.
+template <class T>
+[[gnu::always_inline]] inline void exp2_strip(Strip<T>& x, const typename Simd<T>::Mask* mask) {
+    using S = Simd<T>;
+    constexpr int last = sizeof(S::exp2_series) / sizeof(T) - 1;
+    Strip<T> n, p;
+    BOMKL_EACH(i) n.v[i] = S::round(x.v[i]);
+    BOMKL_EACH(i) x.v[i] -= n.v[i];
+    BOMKL_EACH(i) p.v[i] = S::fma(broadcast<T>(S::exp2_series[last]), x.v[i], broadcast<T>(S::exp2_series[last - 1]));
+#pragma GCC unroll 16
+    for (int k = last - 2; k >= 0; --k)
+        BOMKL_EACH(i) p.v[i] = S::fma(p.v[i], x.v[i], broadcast<T>(S::exp2_series[k]));
+    BOMKL_EACH(i) x.v[i] = S::scale(mask[i], p.v[i], n.v[i]);
+}
+
+// |x|^2 + |z|^2 - 2 x.z loses its digits where the rows are close and long: those are summed feature by feature.
+template <class T>
+[[gnu::noinline]] void repair_distances(const Rows<T>& rows, int r, const Tile<T>& tile, int c, T* values) {
+    for (int i = 0; i < kStripColumns<T>; ++i)
+        if (values[i] < (tile.norm[c + i] + rows.norm[r]) * Simd<T>::cancellation)
+            values[i] = exact_distance<T>(rows, r, tile, c + i);
+}
+// `norms` are those of the strip; least is the smallest distance of each lane.
+template <class T>
+[[gnu::always_inline]] inline Strip<T> distances(const Rows<T>& rows, int r, const Tile<T>& tile, int c,
+                                                 const Strip<T>& inner, const Strip<T>& norms, Vec<T>& least) {
+    const T norm = rows.norm[r];
+    Strip<T> out;
+    BOMKL_EACH(i) out.v[i] = Simd<T>::fma(broadcast<T>(T(-2)), inner.v[i], norms.v[i] + norm);
+    least = out.least();
+    const T bound = (*tile.largest_norm + norm) * Simd<T>::cancellation;
+    if (__builtin_expect(!Simd<T>::any_less(least, broadcast<T>(bound)), 1)) return out;
+    alignas(64) T values[kStripColumns<T>];
+    out.store_to(values);
+    repair_distances<T>(rows, r, tile, c, values);
+    out = Strip<T>::loaded(values);
+    least = out.least();
+    return out;
+}
+
+// Gaussian values of distances. `last` is the kernel whose values `value` holds, if any.
+template <class T>
+[[gnu::always_inline]] inline void gaussian(const PreparedKernel<T>& k, const Strip<T>& distance,
+                                            const PreparedKernel<T>* last, Strip<T>& value) {
+    const Vec<T> furthest = broadcast<T>(k.furthest);
+    typename Simd<T>::Mask near[kStrip];
+    BOMKL_EACH(i) near[i] = Simd<T>::less(distance.v[i], furthest);
+    int fourths = k.fourths;
+    if (last && last->kind == KernelKind::gaussian && last->root == k.root && last->fourths + 1 == fourths) {
+        fourths = 1;
+        BOMKL_EACH(i) value.v[i] = Simd<T>::keep(near[i], value.v[i]);
+    } else {
+        BOMKL_EACH(i) value.v[i] = distance.v[i] * k.exponent;
+        exp2_strip<T>(value, near);
+    }
+    for (; fourths > 0; --fourths) {
+        BOMKL_EACH(i) value.v[i] *= value.v[i];
+        BOMKL_EACH(i) value.v[i] *= value.v[i];
+    }
+}
+
+// One row against a strip of a tile: kernel values, and what several kernels need of it computed at most once.
+template <class T>
+class RowOnStrip {
 public:
-    RowOnTile(const Rows<T>& rows, int r, const Tile<T>& tile, const T* inner)
-        : rows_(rows), r_(r), tile_(tile), inner_(inner) {}
+    RowOnStrip(const Rows<T>& rows, int r, const Tile<T>& tile, int c, const T* inner)
+        : rows_(rows), r_(r), tile_(tile), c_(c), inner_(Strip<T>::loaded(inner + c)) {}
 
-    // The values of a kernel for the groups asked for; false where all of them are zero. `out` must still hold what the last
+    // False where a Gaussian vanishes on the whole strip: a narrower one does so too. `value` must still hold what the last
     // call put there.
-    bool values(const KernelSpec& k, unsigned groups, T* out) {
-        constexpr int W = Simd<T>::width;
-        if (k.uses_distance()) need_distance();
-        if (k.kind == KernelKind::gaussian)
-            return groups == kAllGroups ? gaussian<true>(k, groups, out) : gaussian<false>(k, groups, out);
-        last_ = nullptr;
-        for (int c = 0; c < kTile; c += W) {
-            if (!(groups >> (c / kLanes) & 1)) continue;
-            const Vec<T> inner = load<T>(inner_ + c);
-            const Vec<T> distance = k.uses_distance() ? load<T>(distance_ + c) : Vec<T>{};
-            const Vec<T> cosine = k.kind == KernelKind::cosine
-                                      ? inner * (load<T>(tile_.inverse_length + c) * rows_.inverse_length[r_])
-                                      : Vec<T>{};
-            store<T>(out + c, map_vector<T>(k, inner, distance, cosine));
+    [[gnu::always_inline]] inline bool map(const PreparedKernel<T>& k, Strip<T>& value) {
+        if (k.uses_distance() && !have_distance_) {
+            distance_ = distances<T>(rows_, r_, tile_, c_, inner_, Strip<T>::loaded(tile_.norm + c_), nearest_);
+            have_distance_ = true;
+        }
+        const PreparedKernel<T>* const last = last_;
+        last_ = &k;
+        switch (k.kind) {
+            case KernelKind::linear: value = inner_; break;
+            case KernelKind::polynomial: polynomial(k, value); break;
+            case KernelKind::gaussian:
+                if (!Simd<T>::any_less(nearest_, broadcast<T>(k.furthest))) return false;
+                gaussian<T>(k, distance_, last, value);
+                break;
+            case KernelKind::exponential:
+                BOMKL_EACH(i) value.v[i] = exponential<T>(k, distance_.v[i]);
+                break;
+            case KernelKind::cauchy:
+                BOMKL_EACH(i) value.v[i] = cauchy<T>(k, distance_.v[i]);
+                break;
+            case KernelKind::cosine:
+                BOMKL_EACH(i)
+                    value.v[i] = inner_.v[i] * (load<T>(tile_.inverse_length + c_ + i * Simd<T>::width) *
+                                                rows_.inverse_length[r_]);
+                break;
+            case KernelKind::callable: break;
         }
         return true;
     }
 
 private:
-    void need_distance() {
-        if (have_distance_) return;
-        distances<T>(rows_.x + r_ * rows_.stride, rows_.norm[r_], tile_, rows_.features, inner_, distance_);
-        have_distance_ = true;
+    [[gnu::always_inline]] inline void polynomial(const PreparedKernel<T>& k, Strip<T>& value) const {
+        Strip<T> base;
+        BOMKL_EACH(i) value.v[i] = base.v[i] = affine<T>(k, inner_.v[i]);
+        for (int power = 1; power < k.degree; ++power)
+            BOMKL_EACH(i) value.v[i] *= base.v[i];
     }
-    // Narrow Gaussians of far rows underflow: whole vectors of zeros are not worth an exp.
-    template <bool All>
-    bool gaussian(const KernelSpec& k, unsigned groups, T* out) {
-        constexpr int W = Simd<T>::width;
-        const bool follows =
-            last_ && k.fourths == last_->fourths + 1 && k.root == last_->root && (groups & ~last_groups_) == 0;
-        const int fourths = follows ? 1 : k.fourths;
-        const Vec<T> limit = broadcast<T>(Simd<T>::exp_limit);
-        bool any = false;
-#pragma GCC unroll 4
-        for (int c = 0; c < kTile; c += W) {
-            if (!All && !(groups >> (c / kLanes) & 1)) continue;
-            const Vec<T> distance = load<T>(distance_ + c);
-            const Vec<T> x = distance * T(-k.a);
-            Vec<T> value{};
-            if (Simd<T>::any_less(limit, x)) {
-                any = true;
-                value = follows ? load<T>(out + c) : exp_not_positive<T>(distance * T(-k.root));
-                value = x < limit ? Vec<T>{} : value;  // else a power could be subnormal, which is slow
-                for (int i = 0; i < fourths; ++i) {
-                    value *= value;
-                    value *= value;
-                }
-            }
-            store<T>(out + c, value);
-        }
-        last_ = &k;
-        last_groups_ = groups;
-        return any;
-    }
+
     const Rows<T>& rows_;
     int r_;
     const Tile<T>& tile_;
-    const T* inner_;
-    alignas(64) T distance_[kTile];
+    int c_;
+    Strip<T> inner_, distance_;
+    Vec<T> nearest_;
     bool have_distance_ = false;
-    const KernelSpec* last_ = nullptr;  // the Gaussian whose values `out` holds, for last_groups_
-    unsigned last_groups_ = 0;
+    const PreparedKernel<T>* last_ = nullptr;  // the kernel whose values `value` holds
 };
 
-// A group without coefficients would only add zeros.
-template <class T, bool All>
-void accumulate(T* lanes, const T* coef, const T* values, unsigned groups) {
-    constexpr int W = Simd<T>::width, G = kLanes / W;
+// Adds coefficients times values of a strip to the lanes its columns belong to.
+template <class T>
+[[gnu::always_inline]] inline void accumulate(T* lanes, const T* coef, const Strip<T>& value, int c) {
+    constexpr int W = Simd<T>::width, G = kLanes / W < kStrip ? kLanes / W : kStrip;
+    T* const first = lanes + c % kLanes;
     Vec<T> sum[G];
-#pragma GCC unroll 8
-    for (int g = 0; g < G; ++g) sum[g] = load<T>(lanes + g * W);
 #pragma GCC unroll 4
-    for (int c = 0; c < kTile; c += kLanes) {
-        if (!All && !(groups >> (c / kLanes) & 1)) continue;
-#pragma GCC unroll 8
-        for (int g = 0; g < G; ++g)
-            sum[g] = Simd<T>::fma(load<T>(coef + c + g * W), load<T>(values + c + g * W), sum[g]);
-    }
-#pragma GCC unroll 8
-    for (int g = 0; g < G; ++g) store<T>(lanes + g * W, sum[g]);
+    for (int g = 0; g < G; ++g) sum[g] = load<T>(first + g * W);
+#pragma GCC unroll 4
+    for (int i = 0; i < kStrip; ++i) sum[i % G] = Simd<T>::fma(load<T>(coef + c + i * W), value.v[i], sum[i % G]);
+#pragma GCC unroll 4
+    for (int g = 0; g < G; ++g) store<T>(first + g * W, sum[g]);
 }
 
 // Adds one tile's share of a row's scores to its lanes.
 template <class T>
-void add_tile(const Rows<T>& rows, int r, const Tile<T>& tile, const T* inner, const KernelSpec* kernels, T* lanes) {
-    alignas(64) T values[kTile];
-    RowOnTile<T> row(rows, r, tile, inner);
-    int have = -1;
-    bool vanishes = false, narrower_vanish = false;
-    for (int i = 0; i < tile.n_terms; ++i) {
-        const Term<T>& term = tile.terms[i];
-        if (term.kernel != have) {
-            const KernelSpec& k = kernels[term.kernel];
-            if (narrower_vanish && k.kind == KernelKind::gaussian) continue;
-            unsigned groups = 0;
-            for (int j = i; j < tile.n_terms && tile.terms[j].kernel == term.kernel; ++j) groups |= tile.terms[j].groups;
+void add_tile(const Rows<T>& rows, int r, const Tile<T>& tile, const T* inner, const PreparedKernel<T>* kernels, T* lanes) {
+    T* const own = lanes + tile.lane_set * kLanes;
+    for (int c = 0; c < kTile; c += kStripColumns<T>) {
+        RowOnStrip<T> row(rows, r, tile, c, inner);
+        Strip<T> value;
+        int have = -1;
+        for (int i = 0; i < tile.n_terms; ++i) {
+            const Term<T>& term = tile.terms[i];
+            if (term.kernel != have && !row.map(kernels[term.kernel], value)) break;
             have = term.kernel;
-            vanishes = !row.values(k, groups, values);
-            narrower_vanish = vanishes && groups == kAllGroups;
+            accumulate<T>(own + std::size_t(term.expansion) * (kLaneSets * kLanes), term.coef, value, c);
         }
-        if (vanishes) continue;
-        T* const own = lanes + std::size_t(term.expansion) * kLanes;
-        if (term.groups == kAllGroups)
-            accumulate<T, true>(own, term.coef, values, kAllGroups);
-        else
-            accumulate<T, false>(own, term.coef, values, term.groups);
+    }
+}
+
+// The same for n rows where all terms of the tile are of one Gaussian: what most rows of a long stream meet.
+template <class T>
+void add_gaussian_tile(const Rows<T>& rows, int first, int n, const Tile<T>& tile, const T* inner,
+                       const PreparedKernel<T>& k, T* partial, std::size_t row_lanes) {
+    for (int c = 0; c < kTile; c += kStripColumns<T>) {
+        const Strip<T> norms = Strip<T>::loaded(tile.norm + c);
+        for (int r = 0; r < n; ++r) {
+            Vec<T> nearest;
+            const Strip<T> products = Strip<T>::loaded(inner + r * kTile + c);
+            const Strip<T> distance = distances<T>(rows, first + r, tile, c, products, norms, nearest);
+            if (!Simd<T>::any_less(nearest, broadcast<T>(k.furthest))) continue;
+            Strip<T> value;
+            gaussian<T>(k, distance, nullptr, value);
+            T* const lanes = partial + (first + r) * row_lanes + tile.lane_set * kLanes;
+            for (int i = 0; i < tile.n_terms; ++i)
+                accumulate<T>(lanes + std::size_t(tile.terms[i].expansion) * (kLaneSets * kLanes), tile.terms[i].coef,
+                              value, c);
+        }
     }
 }
 
 template <class T>
-void evaluate(const Rows<T>& rows, int begin, int end, const Tile<T>* tiles, int n_tiles, const KernelSpec* kernels,
+bool one_gaussian(const Tile<T>& tile, const PreparedKernel<T>* kernels) {
+    return tile.lane_set == 0 && tile.n_terms > 0 && kernels[tile.terms[0].kernel].kind == KernelKind::gaussian;
+}
+
+template <class T>
+void evaluate(const Rows<T>& rows, int begin, int end, const Tile<T>* tiles, int n_tiles, const PreparedKernel<T>* kernels,
               T* partial, int n_expansions) {
     constexpr std::size_t kFirstLevelCache = 32 << 10;
+    const std::size_t row_lanes = std::size_t(n_expansions) * (kLaneSets * kLanes);
     alignas(64) T inner[kRows * kTile];
     for (int chunk = 0; chunk < n_tiles;) {
         // as many tiles as stay in the nearest cache while all rows pass by
@@ -235,9 +329,13 @@ void evaluate(const Rows<T>& rows, int begin, int end, const Tile<T>* tiles, int
             const int n = end - first < kRows ? end - first : kRows;
             for (int q = chunk; q < last; ++q) {
                 inner_rows<T>(rows, first, n, tiles[q].x, inner, kTile);
+                if (one_gaussian<T>(tiles[q], kernels)) {
+                    add_gaussian_tile<T>(rows, first, n, tiles[q], inner, kernels[tiles[q].terms[0].kernel], partial,
+                                         row_lanes);
+                    continue;
+                }
                 for (int r = 0; r < n; ++r)
-                    add_tile<T>(rows, first + r, tiles[q], inner + r * kTile, kernels,
-                                partial + std::size_t(first + r) * n_expansions * kLanes);
+                    add_tile<T>(rows, first + r, tiles[q], inner + r * kTile, kernels, partial + (first + r) * row_lanes);
             }
         }
         chunk = last;
@@ -245,39 +343,54 @@ void evaluate(const Rows<T>& rows, int begin, int end, const Tile<T>* tiles, int
 }
 
 template <class T>
-void append(const Rows<T>& rows, int r, int n, const Tile<T>* block_tiles, const NewTerm<T>* terms, int n_terms, int lane,
-            const KernelSpec* kernels, T* partial, int n_expansions) {
-    alignas(64) T inner[kTile];
-    alignas(64) T values[kTile];
-    for (int q = (r + 1) / kTile; q * kTile < n; ++q) {
-        inner_rows<T>(rows, r, 1, block_tiles[q].x, inner, kTile);
-        RowOnTile<T> row(rows, r, block_tiles[q], inner);
-        const int begin = r + 1 > q * kTile ? r + 1 : q * kTile;
-        const int end = n < (q + 1) * kTile ? n : (q + 1) * kTile;
+void evaluate_related(const Rows<T>& rows, int r, const Tile<T>* tiles, int n_tiles, const T* inner,
+                      const PreparedKernel<T>* kernels, T* partial, int n_expansions) {
+    T* const lanes = partial + std::size_t(r) * n_expansions * (kLaneSets * kLanes);
+    for (int q = 0; q < n_tiles; ++q) add_tile<T>(rows, r, tiles[q], inner + std::size_t(q) * kTile, kernels, lanes);
+}
+
+template <class T>
+void append(const Rows<T>& rows, int r, int n, const Tile<T>* block_tiles, const T* inner, const NewTerm<T>* terms,
+            int n_terms, int lane_set, int lane, const PreparedKernel<T>* kernels, T* partial, int n_expansions) {
+    const std::size_t row_lanes = std::size_t(n_expansions) * (kLaneSets * kLanes);
+    T values[kStripColumns<T>];
+    for (int start = (r + 1) / kStripColumns<T> * kStripColumns<T>; start < n; start += kStripColumns<T>) {
+        const int q = start / kTile, begin = r + 1 > start ? r + 1 : start;
+        const int end = n < start + kStripColumns<T> ? n : start + kStripColumns<T>;
+        RowOnStrip<T> row(rows, r, block_tiles[q], start % kTile, inner + std::size_t(q) * kTile);
+        Strip<T> value;
         int have = -1;
-        bool zero = false;
         for (int i = 0; i < n_terms; ++i) {
             if (terms[i].kernel != have) {
+                if (!row.map(kernels[terms[i].kernel], value)) break;
                 have = terms[i].kernel;
-                zero = !row.values(kernels[have], kAllGroups, values);
+                value.store_to(values);
             }
-            if (zero) continue;
-            T* lanes = partial + std::size_t(terms[i].expansion) * kLanes + lane;
+            T* const lanes = partial + std::size_t(terms[i].expansion) * (kLaneSets * kLanes) + lane_set * kLanes + lane;
             for (int t = begin; t < end; ++t) {
-                T& sum = lanes[std::size_t(t) * n_expansions * kLanes];
-                sum = scalar_fma<T>(terms[i].coef, values[t - q * kTile], sum);
+                T& sum = lanes[t * row_lanes];
+                sum = scalar_fma<T>(terms[i].coef, values[t - start], sum);
             }
         }
     }
 }
 
 template <class T>
-T sum_lanes(const T* lanes) {
+T sum_of(const T* lanes) {
     T sum[kLanes / 2];
     for (int i = 0; i < kLanes / 2; ++i) sum[i] = lanes[i] + lanes[i + kLanes / 2];
     for (int half = kLanes / 4; half > 0; half /= 2)
         for (int i = 0; i < half; ++i) sum[i] += sum[i + half];
     return sum[0];
+}
+
+template <class T>
+void sum_lanes(const T* lanes, int n_expansions, double* scores) {
+    for (int e = 0; e < n_expansions; ++e, lanes += kLaneSets * kLanes) {
+        T both[kLanes];
+        for (int i = 0; i < kLanes; ++i) both[i] = lanes[i] + lanes[i + kLanes];
+        scores[e] = double(sum_of<T>(both));
+    }
 }
 
 template <class T>
@@ -290,12 +403,28 @@ void inner(const Rows<T>& rows, int begin, int end, const Tile<T>* tiles, int n_
 }
 
 template <class T>
+void scatter(T x, const std::int32_t* slots, const T* values, int n, T* out) {
+    for (int i = 0; i < n; ++i) out[slots[i]] = scalar_fma<T>(x, values[i], out[slots[i]]);
+}
+
+template <class T>
+T gather_inner(const SparseRow<T>& x, const T* dense) {
+    T sum = 0;
+    for (int i = 0; i < x.n; ++i) sum = scalar_fma<T>(x.values[i], dense[x.columns[i]], sum);
+    return sum;
+}
+
+template <class T>
 void relate(const Rows<T>& rows, int r, const Tile<T>* tiles, int n_tiles, const T* inner, T* distance, T* cosine) {
     constexpr int W = Simd<T>::width;
     for (int q = 0; q < n_tiles; ++q) {
         if (distance)
-            distances<T>(rows.x + r * rows.stride, rows.norm[r], tiles[q], rows.features, inner + q * kTile,
-                         distance + q * kTile);
+            for (int c = 0; c < kTile; c += kStripColumns<T>) {
+                Vec<T> least;
+                distances<T>(rows, r, tiles[q], c, Strip<T>::loaded(inner + q * kTile + c),
+                             Strip<T>::loaded(tiles[q].norm + c), least)
+                    .store_to(distance + q * kTile + c);
+            }
         if (cosine)
             for (int c = 0; c < kTile; c += W)
                 store<T>(cosine + q * kTile + c, load<T>(inner + q * kTile + c) *
@@ -307,22 +436,47 @@ template <class T>
 T weighted_sum(const T* coef, const T* values, int n) {
     T lanes[kLanes] = {};
     int i = 0;
-    for (; i + kTile <= n; i += kTile) accumulate<T, true>(lanes, coef + i, values + i, kAllGroups);
+    for (; i + kStripColumns<T> <= n; i += kStripColumns<T>)
+        accumulate<T>(lanes, coef, Strip<T>::loaded(values + i), i);
     for (; i < n; ++i) lanes[i % kLanes] = scalar_fma<T>(coef[i], values[i], lanes[i % kLanes]);
-    return sum_lanes<T>(lanes);
+    return sum_of<T>(lanes);
+}
+
+// A kernel of one vector. `source` is the inner product, the squared distance or the cosine, whichever the kernel is a map of.
+template <class T>
+Vec<T> map_vector(const PreparedKernel<T>& k, Vec<T> source) {
+    switch (k.kind) {
+        case KernelKind::polynomial: {
+            const Vec<T> base = affine<T>(k, source);
+            Vec<T> value = base;
+            for (int i = 1; i < k.degree; ++i) value *= base;
+            return value;
+        }
+        case KernelKind::gaussian: {
+            Vec<T> value =
+                exp2_not_positive<T>(source * k.exponent, Simd<T>::less(source, broadcast<T>(k.furthest)));
+            for (int i = 0; i < k.fourths; ++i) {
+                value *= value;
+                value *= value;
+            }
+            return value;
+        }
+        case KernelKind::exponential: return exponential<T>(k, source);
+        case KernelKind::cauchy: return cauchy<T>(k, source);
+        default: return source;
+    }
 }
 
 template <class T>
-T expand(const KernelSpec& k, const T* inner, const T* distance, const T* cosine, const int* slots, const T* coef, int n,
-         T* values) {
+T expand(const PreparedKernel<T>& k, const T* inner, const T* distance, const T* cosine, const int* slots, const T* coef,
+         int n, T* values) {
     constexpr int W = Simd<T>::width;
     const T* source = k.uses_distance() ? distance : k.kind == KernelKind::cosine ? cosine : inner;
     T gathered[W];
     for (int i = 0; i < n; i += W) {
         const int m = n - i < W ? n - i : W;
         for (int w = 0; w < W; ++w) gathered[w] = w < m ? source[slots[i + w]] : T(0);
-        const Vec<T> v = load<T>(gathered);
-        const Vec<T> mapped = map_vector<T>(k, v, v, v);
+        const Vec<T> mapped = map_vector<T>(k, load<T>(gathered));
         if (m == W)
             store<T>(values + i, mapped);
         else
@@ -331,15 +485,22 @@ T expand(const KernelSpec& k, const T* inner, const T* distance, const T* cosine
     return weighted_sum<T>(coef, values, n);
 }
 
+// exp(x) = 2^(n + r). The part r is what is left of x after n ln(2), taken off in two parts: the product of x and log2(e)
+// alone would be off by |x| units in the last place.
 template <class T>
 void exp_many(T* values, std::size_t n) {
-    constexpr std::size_t W = Simd<T>::width;
-    for (std::size_t i = 0; i + W <= n; i += W) store<T>(values + i, exp_not_positive<T>(load<T>(values + i)));
+    using S = Simd<T>;
+    constexpr T log2e = T(1.4426950408889634074);
+    for (std::size_t i = 0; i + S::width <= n; i += S::width) {
+        const Vec<T> x = load<T>(values + i), whole = S::round(x * log2e);
+        const Vec<T> rest = S::fma(whole, broadcast<T>(-S::ln2_low), S::fma(whole, broadcast<T>(-S::ln2_high), x));
+        store<T>(values + i, exp2_of_sum<T>(whole, rest * log2e, S::less(broadcast<T>(S::least_exp), x)));
+    }
 }
 
 template <class T>
-constexpr Primitives<T> table{evaluate<T>,     append<T>, sum_lanes<T>, inner<T>, relate<T>,
-                              expand<T>, weighted_sum<T>, exp_many<T>};
+constexpr Primitives<T> table{evaluate<T>, evaluate_related<T>, append<T>, sum_lanes<T>, inner<T>,       scatter<T>,
+                              gather_inner<T>, relate<T>,      expand<T>, weighted_sum<T>, exp_many<T>};
 
 }  // namespace
 

@@ -1,11 +1,13 @@
 // The arithmetic that must run at the speed of the machine, behind a table of functions chosen at run time.
 //
 // Rows are stored in tiles of 64, feature-major inside a tile, so that one feature of a row broadcasts against 64 columns.
-// A score is kept as 16 partial sums: the term of slot s goes to lane s mod 16, in order of s. Appending a row therefore
-// gives the same bits as evaluating the longer pool anew.
+// A score is kept as two sets of 16 partial sums: one over the tiles that hold rows of a single kernel, one over the tiles
+// shared by several. The term in column c of a tile goes to lane c mod 16, tile after tile. Appending a row therefore gives
+// the same bits as evaluating the longer pool anew.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "kernels.hpp"
 
@@ -13,15 +15,23 @@ namespace bomkl {
 
 inline constexpr int kTile = 64;
 inline constexpr int kLanes = 16;
-inline constexpr unsigned kAllGroups = (1u << (kTile / kLanes)) - 1;
+inline constexpr int kLaneSets = 2;
 
 template <class T>
-struct Rows {  // a block of rows, row-major
-    const T* x;
+struct SparseRow {  // the entries other than zero, columns ascending
+    const T* values = nullptr;
+    const std::int32_t* columns = nullptr;
+    int n = 0;
+};
+
+template <class T>
+struct Rows {  // a block of rows
+    const T* x;  // row-major; null where only `sparse` is there
     std::size_t stride;
     const T* norm;            // squared norms
     const T* inverse_length;  // 1/|x|, 0 for a zero row
     int features;
+    const SparseRow<T>* sparse = nullptr;  // null where most entries are not zero
 };
 
 template <class T>
@@ -29,16 +39,18 @@ struct Term {  // the coefficients one kernel expansion gives to the 64 rows of 
     int kernel;
     int expansion;
     const T* coef;
-    unsigned groups;  // which of the four groups of 16 rows have a coefficient other than zero
 };
 
 template <class T>
 struct Tile {
-    const T* x;
+    const T* x;  // null where rows are stored sparse
     const T* norm;
     const T* inverse_length;
-    const Term<T>* terms;  // sorted so that Gaussians come widest first
+    const Term<T>* terms;  // sorted so that Gaussians come last, widest first
     int n_terms;
+    const T* largest_norm = nullptr;  // no norm of the tile is above it; a pointer, because rows come and go
+    int lane_set = 0;
+    const SparseRow<T>* sparse = nullptr;  // null where rows are stored dense
 };
 
 template <class T>
@@ -50,19 +62,27 @@ struct NewTerm {  // a coefficient for a row that has just become support
 
 template <class T>
 struct Primitives {
-    // partial[row][expansion][lane] += coefficient * kernel value, over all tiles
-    void (*evaluate)(const Rows<T>&, int begin, int end, const Tile<T>*, int n_tiles, const KernelSpec*, T* partial,
+    // partial[row][expansion][set][lane] += coefficient * kernel value, over all tiles
+    void (*evaluate)(const Rows<T>&, int begin, int end, const Tile<T>*, int n_tiles, const PreparedKernel<T>*, T* partial,
                      int n_expansions);
-    // the same for one new support row (row r of the block) and the rows after it
-    void (*append)(const Rows<T>&, int r, int n, const Tile<T>* block_tiles, const NewTerm<T>*, int n_terms, int lane,
-                   const KernelSpec*, T* partial, int n_expansions);
-    T (*sum_lanes)(const T* lanes);
+    // the same for one row whose inner products with all slots are known
+    void (*evaluate_related)(const Rows<T>&, int r, const Tile<T>*, int n_tiles, const T* inner, const PreparedKernel<T>*,
+                             T* partial, int n_expansions);
+    // the same for one new support row (row r of the block) and the rows after it; inner: its products with the block's tiles
+    void (*append)(const Rows<T>&, int r, int n, const Tile<T>* block_tiles, const T* inner, const NewTerm<T>*, int n_terms,
+                   int lane_set, int lane, const PreparedKernel<T>*, T* partial, int n_expansions);
+    // one score per expansion from its lanes
+    void (*sum_lanes)(const T* lanes, int n_expansions, double* scores);
     // inner products of rows with tiles: out[row * stride + slot]
     void (*inner)(const Rows<T>&, int begin, int end, const Tile<T>*, int n_tiles, T* out, std::size_t stride);
+    // out[slots[i]] += x * values[i]
+    void (*scatter)(T x, const std::int32_t* slots, const T* values, int n, T* out);
+    // inner product of a sparse row with a dense one
+    T (*gather_inner)(const SparseRow<T>&, const T* dense);
     // squared distances and cosines of one row to n_tiles tiles, from its inner products (pointers may be null)
     void (*relate)(const Rows<T>&, int r, const Tile<T>*, int n_tiles, const T* inner, T* distance, T* cosine);
     // kernel values of listed slots, and their weighted sum
-    T (*expand)(const KernelSpec&, const T* inner, const T* distance, const T* cosine, const int* slots, const T* coef,
+    T (*expand)(const PreparedKernel<T>&, const T* inner, const T* distance, const T* cosine, const int* slots, const T* coef,
                 int n, T* values);
     // weighted sum with kernel values that are already there
     T (*weighted_sum)(const T* coef, const T* values, int n);

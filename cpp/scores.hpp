@@ -19,8 +19,9 @@ class BlockScores {
 public:
     BlockScores(const Config& config, const Primitives<T>& primitives, KernelCallback<T> callback, State<T>& state)
         : config_(config), m_(int(config.kernels.size())), n_expansions_(config.n_outputs * m_), primitives_(&primitives),
-          callback_(std::move(callback)), state_(state), block_(state.pool.features()) {
-        for (const KernelSpec& k : config_.kernels) {
+          callback_(std::move(callback)), state_(state), prepared_(config.kernels.begin(), config.kernels.end()),
+          block_(state.pool.features(), state.pool.sparse()) {
+        for (const PreparedKernel<T>& k : prepared_) {
             has_callable_ |= k.kind == KernelKind::callable;
             has_distance_ |= k.uses_distance();
             has_cosine_ |= k.kind == KernelKind::cosine;
@@ -43,7 +44,7 @@ public:
     // How many rows a block may have so that what is kept for it stays small.
     int block_rows() const {
         const std::size_t per_row =
-            fused_ ? std::size_t(n_expansions_) * kLanes
+            fused_ ? std::size_t(n_expansions_) * kLaneSets * kLanes
                    : std::size_t(state_.pool.n_tiles() + 4) * kTile * (has_callable_ ? 1 + m_ : 1);
         const std::size_t fits = (std::size_t(4) << 20) / (per_row * sizeof(T));
         return int(std::clamp<std::size_t>(fits, 12, 252));
@@ -63,9 +64,8 @@ public:
     void score_row(int t, std::vector<double>& f) {
         f.resize(n_expansions_);
         if (!fused_) return listed_scores(t, f);
-        const T* lanes = partial_.data() + std::size_t(t) * n_expansions_ * kLanes;
-        for (int e = 0; e < n_expansions_; ++e)
-            f[e] = state_.n_support[e] ? double(primitives_->sum_lanes(lanes + e * kLanes)) : 0.0;
+        const T* const lanes = partial_.data() + std::size_t(t) * n_expansions_ * (kLaneSets * kLanes);
+        primitives_->sum_lanes(lanes, n_expansions_, f.data());
     }
 
     // Listed path: kernel values between the row last scored and the support of an expansion, in the order of its list.
@@ -77,11 +77,11 @@ public:
             return called_block_[kernel][std::size_t(t) * block_.n() + t];
         return self_kernel(config_.kernels[kernel], block_.squared_norm_of(t));
     }
-    double self_value_of(int kernel, const T* row) {
+    double self_value_of(int kernel, const Row<T>& row) {
         if (config_.kernels[kernel].kind != KernelKind::callable)
             return self_kernel(config_.kernels[kernel], squared_norm(row, state_.pool.features()));
         T value;
-        callback_(kernel, row, 1, row, 1, &value);
+        callback_(kernel, row.dense, 1, row.dense, 1, &value);
         return value;
     }
 
@@ -89,9 +89,11 @@ public:
     double score_of(const Expansion<T>& e, int slot) {
         const int kernel = int(&e - state_.expansions.data()) % m_;
         const int n = e.size();
-        stored_row_.resize(state_.pool.features());
-        state_.pool.read(slot, stored_row_.data());
         stored_values_.resize(n);
+        if (!state_.pool.sparse()) {
+            stored_row_.resize(state_.pool.features());
+            state_.pool.read(slot, stored_row_.data());
+        }
         if (config_.kernels[kernel].kind == KernelKind::callable) {
             std::vector<T> others(std::size_t(n) * state_.pool.features());
             for (int j = 0; j < n; ++j) state_.pool.read(e.slots[j], others.data() + std::size_t(j) * state_.pool.features());
@@ -100,15 +102,17 @@ public:
         }
         refresh_views();
         const T norm = T(state_.pool.squared_norm_of(slot)), inverse = inverse_length<T>(norm);
-        const Rows<T> one{stored_row_.data(), std::size_t(state_.pool.features()), &norm, &inverse, state_.pool.features()};
+        const bool sparse = state_.pool.sparse();
+        const Rows<T> one{sparse ? nullptr : stored_row_.data(), std::size_t(state_.pool.features()), &norm, &inverse,
+                          state_.pool.features(), sparse ? &state_.pool.sparse_row(slot) : nullptr};
         const std::size_t width = views_.size() * kTile;
         stored_inner_.resize(width);
         stored_distance_.resize(width);
         stored_cosine_.resize(width);
-        primitives_->inner(one, 0, 1, views_.data(), int(views_.size()), stored_inner_.data(), 0);
+        inner_with_pool(one, 0, 1, stored_inner_.data(), width);
         primitives_->relate(one, 0, views_.data(), int(views_.size()), stored_inner_.data(),
                             has_distance_ ? stored_distance_.data() : nullptr, has_cosine_ ? stored_cosine_.data() : nullptr);
-        return e.scale * double(primitives_->expand(config_.kernels[kernel], stored_inner_.data(), stored_distance_.data(),
+        return e.scale * double(primitives_->expand(prepared_[kernel], stored_inner_.data(), stored_distance_.data(),
                                                     stored_cosine_.data(), e.slots.data(), e.coefs.data(), n,
                                                     stored_values_.data()));
     }
@@ -120,34 +124,41 @@ public:
         auto place = std::lower_bound(tile.begin(), tile.end(), key(expansion),
                                       [&](const TileTerm<T>& term, const auto& k) { return key(term.expansion) < k; });
         if (place == tile.end() || place->expansion != expansion)
-            place = tile.insert(place, TileTerm<T>{expansion % m_, expansion, 0, {}});
+            place = tile.insert(place, TileTerm<T>{expansion % m_, expansion, {}});
         return *place;
     }
 
+    // The sequence of the pool that rows used by these kernels belong to (see State).
+    static int sequence(int first_kernel, bool only_one) { return only_one ? 1 + first_kernel : 0; }
+
     // Fused path: row t becomes support with these coefficients.
     void add_terms(int t, std::vector<NewTerm<T>>& terms) {
-        const int slot = state_.pool.add(block_.row(t));
-        std::sort(terms.begin(), terms.end(),
-                  [&](const auto& a, const auto& b) { return rank_[a.kernel] < rank_[b.kernel]; });
+        std::sort(terms.begin(), terms.end(), [&](const auto& a, const auto& b) {
+            return std::pair(rank_[a.kernel], a.expansion) < std::pair(rank_[b.kernel], b.expansion);
+        });
+        const bool only_one = terms.front().kernel == terms.back().kernel;
+        const int slot = state_.pool.add(block_.row(t), sequence(terms.front().kernel, only_one));
         for (const NewTerm<T>& term : terms) {
-            tile_term(state_, slot / kTile, term.expansion).set(slot % kTile, term.coef);
+            tile_term(state_, slot / kTile, term.expansion).coef[slot % kTile] = term.coef;
             state_.pool.retain(slot);
             ++state_.n_support[term.expansion];
         }
-        if (t + 1 < block_.n())
-            primitives_->append(block_.rows(), t, block_.n(), block_.tiles().data(), terms.data(), int(terms.size()),
-                                slot % kLanes, config_.kernels.data(), partial_.data(), n_expansions_);
+        changed_tiles_.push_back(slot / kTile);
+        if (t + 1 == block_.n()) return;
+        relate_to_later(t);
+        primitives_->append(block_.rows(), t, block_.n(), block_.tiles().data(), column_.data(), terms.data(),
+                            int(terms.size()), !only_one, slot % kLanes, prepared_.data(), partial_.data(), n_expansions_);
     }
+
+    // What is cached about the state no longer holds.
+    void forget_views() { views_.clear(); }
 
     // Listed path: row t has become support in this slot; the rows after it need their inner products with it.
     void relate_new_row(int t, int slot) {
         const int n = block_.n();
         if (t + 1 == n) return;
-        const std::vector<Tile<T>>& tiles = block_.tiles();
-        const int first = (t + 1) / kTile, n_tiles = int(tiles.size()) - first;
-        column_.resize(std::size_t(n_tiles) * kTile);
-        primitives_->inner(block_.rows(), t, t + 1, tiles.data() + first, n_tiles, column_.data(), 0);
-        for (int r = t + 1; r < n; ++r) inner_.data()[r * inner_stride_ + slot] = column_[r - first * kTile];
+        relate_to_later(t);
+        for (int r = t + 1; r < n; ++r) inner_.data()[r * inner_stride_ + slot] = column_[r];
         for (int i = 0; i < m_; ++i)
             if (config_.kernels[i].kind == KernelKind::callable)
                 for (int r = t + 1; r < n; ++r)
@@ -160,30 +171,56 @@ private:
         return {k.kind == KernelKind::gaussian, k.kind == KernelKind::gaussian ? k.a : 0.0};
     }
 
+    // Inner products of row t with the rows after it, into column_.
+    void relate_to_later(int t) {
+        column_.resize(std::size_t(block_.n() + kTile - 1) / kTile * kTile);
+        block_.inner_with_later(*primitives_, t, (t + 1) / kTile * kTile, column_.data());
+    }
+
+    void refresh_view(int q) {
+        views_[q] = state_.pool.tile(q);
+        if (!fused_) return;
+        view_terms_[q].clear();
+        for (const TileTerm<T>& term : state_.tile_terms[q]) view_terms_[q].push_back({term.kernel, term.expansion, term.coef});
+        views_[q].terms = view_terms_[q].data();
+        views_[q].n_terms = int(view_terms_[q].size());
+    }
     void refresh_views() {
-        const int n_tiles = state_.pool.n_tiles();
+        const int known = int(views_.size()), n_tiles = state_.pool.n_tiles();
         views_.resize(n_tiles);
-        view_terms_.resize(n_tiles);
-        for (int q = 0; q < n_tiles; ++q) {
-            views_[q] = state_.pool.tile(q);
-            if (!fused_ || std::size_t(q) >= state_.tile_terms.size()) continue;
-            view_terms_[q].clear();
-            for (const TileTerm<T>& term : state_.tile_terms[q])
-                view_terms_[q].push_back({term.kernel, term.expansion, term.coef, term.groups});
-            views_[q].terms = view_terms_[q].data();
-            views_[q].n_terms = int(view_terms_[q].size());
-        }
+        view_terms_.resize(std::max(view_terms_.size(), views_.size()));
+        for (int q = known; q < n_tiles; ++q) refresh_view(q);
+        for (const int q : changed_tiles_) refresh_view(q);
+        changed_tiles_.clear();
     }
 
     void score_fused(int n, int n_threads) {
-        const std::size_t size = std::size_t(n) * n_expansions_ * kLanes;
+        const std::size_t size = std::size_t(n) * n_expansions_ * (kLaneSets * kLanes);
         partial_.at_least(size);
         std::fill_n(partial_.data(), size, T(0));
         refresh_views();
-        in_parallel(n, n_threads, double(n) * views_.size() * kTile * (state_.pool.features() + 16), [&](int begin, int end) {
-            primitives_->evaluate(block_.rows(), begin, end, views_.data(), int(views_.size()), config_.kernels.data(),
-                                  partial_.data(), n_expansions_);
+        const int n_tiles = int(views_.size());
+        in_parallel(n, n_threads, double(n) * n_tiles * kTile * (state_.pool.features() + 16), [&](int begin, int end) {
+            if (!state_.pool.sparse())
+                return primitives_->evaluate(block_.rows(), begin, end, views_.data(), n_tiles, prepared_.data(),
+                                             partial_.data(), n_expansions_);
+            std::vector<T> inner(std::size_t(n_tiles) * kTile);
+            for (int t = begin; t < end; ++t) {
+                inner_with_pool(block_.rows(), t, t + 1, inner.data() - t * inner.size(), inner.size());
+                primitives_->evaluate_related(block_.rows(), t, views_.data(), n_tiles, inner.data(), prepared_.data(),
+                                              partial_.data(), n_expansions_);
+            }
         });
+    }
+
+    // Inner products of rows with all slots: out[row * stride + slot].
+    void inner_with_pool(const Rows<T>& rows, int begin, int end, T* out, std::size_t stride) const {
+        const int n_tiles = int(views_.size());
+        if (!state_.pool.sparse()) return primitives_->inner(rows, begin, end, views_.data(), n_tiles, out, stride);
+        for (int t = begin; t < end; ++t) {
+            std::fill_n(out + t * stride, std::size_t(n_tiles) * kTile, T(0));
+            state_.pool.postings().inner(*primitives_, rows.sparse[t], out + t * stride);
+        }
     }
 
     void relate_listed(int n, int n_threads) {
@@ -195,7 +232,7 @@ private:
             std::fill_n(inner_.data() + t * inner_stride_ + std::size_t(n_tiles) * kTile,
                         inner_stride_ - std::size_t(n_tiles) * kTile, T(0));
         in_parallel(n, n_threads, double(n) * n_tiles * kTile * state_.pool.features(), [&](int begin, int end) {
-            primitives_->inner(block_.rows(), begin, end, views_.data(), n_tiles, inner_.data(), inner_stride_);
+            inner_with_pool(block_.rows(), begin, end, inner_.data(), inner_stride_);
         });
         if (has_callable_) call_kernels(n);
     }
@@ -209,11 +246,11 @@ private:
         for (int i = 0; i < m_; ++i) {
             if (config_.kernels[i].kind != KernelKind::callable) continue;
             called_[i].assign(n * inner_stride_, T(0));
-            if (slots > 0) callback_(i, block_.row(0), n, stored.data(), slots, values.data());
+            if (slots > 0) callback_(i, block_.rows().x, n, stored.data(), slots, values.data());
             for (int t = 0; t < n; ++t)
                 for (int s = 0; s < slots; ++s) called_[i][t * inner_stride_ + s] = values[std::size_t(t) * slots + s];
             called_block_[i].resize(std::size_t(n) * n);
-            callback_(i, block_.row(0), n, block_.row(0), n, called_block_[i].data());
+            callback_(i, block_.rows().x, n, block_.rows().x, n, called_block_[i].data());
         }
     }
 
@@ -232,13 +269,13 @@ private:
             total += state_.expansions[e].slots.size();
         }
         if (values_.size() < total) values_.resize(total);
-        static const KernelSpec identity{KernelKind::linear};
+        static const PreparedKernel<T> identity{{KernelKind::linear}};
         for (int e = 0; e < n_expansions_; ++e) {
             const Expansion<T>& expansion = state_.expansions[e];
             const bool called = config_.kernels[e % m_].kind == KernelKind::callable;
             const T* source = called ? called_[e % m_].data() + t * inner_stride_ : inner;
             f[e] = expansion.scale *
-                    double(primitives_->expand(called ? identity : config_.kernels[e % m_], source, distance_.data(),
+                    double(primitives_->expand(called ? identity : prepared_[e % m_], source, distance_.data(),
                                                cosine_.data(), expansion.slots.data(), expansion.coefs.data(),
                                                expansion.size(), values_.data() + values_start_[e]));
         }
@@ -252,8 +289,10 @@ private:
     bool fused_ = false, has_callable_ = false, has_distance_ = false, has_cosine_ = false;
     std::vector<int> rank_;
 
+    std::vector<PreparedKernel<T>> prepared_;
     Block<T> block_;
     std::vector<Tile<T>> views_;
+    std::vector<int> changed_tiles_;  // whose views are out of date
     std::vector<std::vector<Term<T>>> view_terms_;
     Buffer<T> partial_;  // fused path: lanes of every row and expansion
     Buffer<T> inner_;    // listed path: inner products of every row with every slot

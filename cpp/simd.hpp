@@ -27,12 +27,12 @@ struct Simd<float> {
     static constexpr int width = kBytes / 4;
     static constexpr int mantissa_bits = 23;
     static constexpr float round_magic = 12582912.0f;  // 1.5 * 2^23: adding it rounds to a whole number
-    static constexpr float exp_limit = -86.0f;         // below it exp is taken as zero; above, 2^n stays normal
+    static constexpr float least_exp = -86.5f;  // exp of anything above it is a normal number
     static constexpr float ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f;
     static constexpr float cancellation = 0x1p-12f;
-    // Chebyshev interpolation of exp on [-ln(2)/2, ln(2)/2]: relative error 3e-9
-    static constexpr float exp_series[] = {1.0f,           1.0000000377f, 0.5000000047f, 0.1666641551f,
-                                           0.0416663529f, 0.0083751264f, 0.0013941108f};
+    // Chebyshev interpolation of (2^x - 1)/x on [-1/2, 1/2]: relative error of 2^x 5e-9
+    static constexpr float exp2_series[] = {1.0f,           0.69314718803f, 0.24022650761f,  0.055503571142f,
+                                            0.0096180825573f, 0.0013390863365f, 0.00015453162945f};
 
     static Vec fma(Vec a, Vec b, Vec c) {
 #if BOMKL_VECTOR_BYTES == 64
@@ -52,6 +52,31 @@ struct Simd<float> {
         return Vec{a, a, a, a};
 #endif
     }
+#if BOMKL_VECTOR_BYTES == 64
+    using Mask = __mmask16;
+    static Mask less(Vec a, Vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
+    static Vec keep(Mask mask, Vec a) { return _mm512_maskz_mov_ps(mask, a); }
+    static Vec round(Vec a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+    // a 2^n where the mask is set, zero elsewhere
+    static Vec scale(Mask mask, Vec a, Vec n) { return _mm512_maskz_scalef_ps(mask, a, n); }
+#else
+    using Mask = Int;
+    static Mask less(Vec a, Vec b) { return a < b; }
+    static Vec keep(Mask mask, Vec a) { return (Vec)(mask & (Int)a); }
+    static Vec round(Vec a) { return a + round_magic - round_magic; }
+    static Vec scale(Mask mask, Vec a, Vec n) {  // the whole number lies in the low bits of the sum
+        return keep(mask, (Vec)((Bits)a + ((Bits)(n + round_magic) << mantissa_bits)));
+    }
+#endif
+    static Vec min(Vec a, Vec b) {
+#if BOMKL_VECTOR_BYTES == 64
+        return _mm512_min_ps(a, b);
+#elif BOMKL_VECTOR_BYTES == 32
+        return _mm256_min_ps(a, b);
+#else
+        return a < b ? a : b;
+#endif
+    }
     static Vec sqrt(Vec a) {
 #if BOMKL_VECTOR_BYTES == 64
         return _mm512_sqrt_ps(a);
@@ -64,7 +89,7 @@ struct Simd<float> {
     }
     static bool any_less(Vec a, Vec b) {
 #if BOMKL_VECTOR_BYTES == 64
-        return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ) != 0;
+        return less(a, b) != 0;
 #elif BOMKL_VECTOR_BYTES == 32
         return _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_LT_OQ)) != 0;
 #else
@@ -82,23 +107,23 @@ struct Simd<double> {
     static constexpr int width = kBytes / 8;
     static constexpr int mantissa_bits = 52;
     static constexpr double round_magic = 6755399441055744.0;  // 1.5 * 2^52
-    static constexpr double exp_limit = -707.0;
+    static constexpr double least_exp = -707.5;
     static constexpr double ln2_high = 6.93147180369123816490e-01, ln2_low = 1.90821492927058770002e-10;
     static constexpr double cancellation = 0x1p-20;
-    // Chebyshev interpolation of exp on [-ln(2)/2, ln(2)/2]: relative error 4e-18
-    static constexpr double exp_series[] = {
+    // Chebyshev interpolation of (2^x - 1)/x on [-1/2, 1/2]: relative error of 2^x 8e-18
+    static constexpr double exp2_series[] = {
         1.0,
-        1.0,
-        0.50000000000000183855,
-        0.16666666666666680806,
-        0.041666666666488095495,
-        0.0083333333333196006109,
-        0.0013888888952314774652,
-        0.00019841269890047113707,
-        0.000024801485482328492419,
-        2.7557240918578969823e-6,
-        2.7632639639041029749e-7,
-        2.5110037605963777712e-8};
+        0.693147180559945309417,
+        0.2402265069591009822,
+        0.0555041086648215943387,
+        0.00961812910760688852728,
+        0.00133335581464169353104,
+        0.000154035304417360501549,
+        0.0000152527338298361183944,
+        0.0000013215442587921689653,
+        1.01780624458457735207e-7,
+        7.07258594926922369986e-9,
+        4.45496059818651839378e-10};
 
     static Vec fma(Vec a, Vec b, Vec c) {
 #if BOMKL_VECTOR_BYTES == 64
@@ -118,6 +143,31 @@ struct Simd<double> {
         return Vec{a, a};
 #endif
     }
+#if BOMKL_VECTOR_BYTES == 64
+    using Mask = __mmask8;
+    static Mask less(Vec a, Vec b) { return _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ); }
+    static Vec keep(Mask mask, Vec a) { return _mm512_maskz_mov_pd(mask, a); }
+    static Vec round(Vec a) { return _mm512_roundscale_pd(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+    // a 2^n where the mask is set, zero elsewhere
+    static Vec scale(Mask mask, Vec a, Vec n) { return _mm512_maskz_scalef_pd(mask, a, n); }
+#else
+    using Mask = Int;
+    static Mask less(Vec a, Vec b) { return a < b; }
+    static Vec keep(Mask mask, Vec a) { return (Vec)(mask & (Int)a); }
+    static Vec round(Vec a) { return a + round_magic - round_magic; }
+    static Vec scale(Mask mask, Vec a, Vec n) {  // the whole number lies in the low bits of the sum
+        return keep(mask, (Vec)((Bits)a + ((Bits)(n + round_magic) << mantissa_bits)));
+    }
+#endif
+    static Vec min(Vec a, Vec b) {
+#if BOMKL_VECTOR_BYTES == 64
+        return _mm512_min_pd(a, b);
+#elif BOMKL_VECTOR_BYTES == 32
+        return _mm256_min_pd(a, b);
+#else
+        return a < b ? a : b;
+#endif
+    }
     static Vec sqrt(Vec a) {
 #if BOMKL_VECTOR_BYTES == 64
         return _mm512_sqrt_pd(a);
@@ -130,7 +180,7 @@ struct Simd<double> {
     }
     static bool any_less(Vec a, Vec b) {
 #if BOMKL_VECTOR_BYTES == 64
-        return _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ) != 0;
+        return less(a, b) != 0;
 #elif BOMKL_VECTOR_BYTES == 32
         return _mm256_movemask_pd(_mm256_cmp_pd(a, b, _CMP_LT_OQ)) != 0;
 #else
@@ -177,22 +227,22 @@ inline float scalar_fma(float a, float b, float c) {
 #endif
 }
 
-// exp of a vector of numbers <= 0. Adding round_magic leaves the whole number n in the low bits of t, so that shifting it
-// into the exponent multiplies by 2^n.
+// 2^(n + r) for whole numbers n <= 0 and |r| <= 1/2, where the mask is set; zero elsewhere. Where it is set, the result must
+// be a normal number.
 template <class T>
-inline Vec<T> exp_not_positive(Vec<T> x) {
+inline Vec<T> exp2_of_sum(Vec<T> n, Vec<T> r, typename Simd<T>::Mask mask) {
     using S = Simd<T>;
-    using Bits = typename S::Bits;
-    constexpr int last = sizeof(S::exp_series) / sizeof(T) - 1;
-    const Vec<T> t = S::fma(x, broadcast<T>(T(1.4426950408889634)), broadcast<T>(S::round_magic));
-    const Vec<T> n = t - S::round_magic;
-    Vec<T> r = S::fma(n, broadcast<T>(-S::ln2_high), x);
-    r = S::fma(n, broadcast<T>(-S::ln2_low), r);
-    Vec<T> p = broadcast<T>(S::exp_series[last]);
+    constexpr int last = sizeof(S::exp2_series) / sizeof(T) - 1;
+    Vec<T> p = broadcast<T>(S::exp2_series[last]);
 #pragma GCC unroll 16
-    for (int i = last - 1; i >= 0; --i) p = S::fma(p, r, broadcast<T>(S::exp_series[i]));
-    const Vec<T> scaled = (Vec<T>)((Bits)p + ((Bits)t << S::mantissa_bits));
-    return x < S::exp_limit ? Vec<T>{} : scaled;
+    for (int i = last - 1; i >= 0; --i) p = S::fma(p, r, broadcast<T>(S::exp2_series[i]));
+    return S::scale(mask, p, n);
+}
+
+template <class T>
+inline Vec<T> exp2_not_positive(Vec<T> x, typename Simd<T>::Mask mask) {
+    const Vec<T> n = Simd<T>::round(x);
+    return exp2_of_sum<T>(n, x - n, mask);
 }
 
 }  // namespace bomkl::BOMKL_ISA

@@ -14,21 +14,16 @@ namespace bomkl {
 template <class T>
 struct TileTerm {  // coefficients that one expansion gives to the rows of a tile
     int kernel, expansion;
-    unsigned groups;  // see Term
     alignas(64) T coef[kTile];
-
-    void set(int c, T value) {
-        coef[c] = value;
-        groups |= 1u << (c / kLanes);
-    }
 };
 
 template <class T>
 struct State {
-    State(int features, int n_expansions, int n_kernels)
-        : pool(features), expansions(n_expansions), log_weights(n_expansions, -std::log(double(n_kernels))),
+    State(int features, bool sparse, int n_expansions, int n_kernels)
+        : pool(features, sparse, n_kernels + 1), expansions(n_expansions), log_weights(n_expansions, -std::log(double(n_kernels))),
           n_support(n_expansions, 0), kernel_mistakes(n_expansions, 0) {}
 
+    // Sequence 0 of the pool holds rows that several kernels use, and all rows of the listed path; 1 + i, those of kernel i.
     Pool<T> pool;
     std::vector<Expansion<T>> expansions;               // listed path
     std::vector<std::vector<TileTerm<T>>> tile_terms;   // fused path
@@ -53,17 +48,18 @@ class Snapshot {
 public:
     Snapshot(const State<T>& state, bool needed, bool only_grows) : only_grows_(only_grows) {
         if (!needed) return;
-        n_slots_ = state.pool.n_slots();
+        if (only_grows) mark_ = state.pool.mark();
         saved_ = std::make_unique<State<T>>(only_grows ? without_rows(state) : state);
     }
     void restore(State<T>& state) {
         if (!saved_) return;
         if (only_grows_) {
-            state.pool.truncate(n_slots_);
-            state.tile_terms.resize(state.pool.n_tiles());
-            if (n_slots_ % kTile != 0)
-                for (TileTerm<T>& term : state.tile_terms.back())
-                    std::fill(term.coef + n_slots_ % kTile, term.coef + kTile, T(0));
+            state.pool.cut_back(mark_);
+            state.tile_terms.resize(std::min(state.tile_terms.size(), std::size_t(mark_.n_tiles)));
+            for (const int q : mark_.open)
+                if (q >= 0)
+                    for (TileTerm<T>& term : state.tile_terms[q])
+                        std::fill(term.coef + state.pool.filled(q), term.coef + kTile, T(0));
             std::swap(saved_->pool, state.pool);
             std::swap(saved_->tile_terms, state.tile_terms);
         }
@@ -72,7 +68,7 @@ public:
 
 private:
     static State<T> without_rows(const State<T>& state) {
-        State<T> copy(state.pool.features(), 0, 1);
+        State<T> copy(state.pool.features(), state.pool.sparse(), 0, 1);
         copy.expansions = state.expansions;  // empty lists on this path
         copy.log_weights = state.log_weights;
         copy.n_support = state.n_support;
@@ -82,14 +78,18 @@ private:
         return copy;
     }
     bool only_grows_;
-    int n_slots_ = 0;
+    PoolMark mark_;
     std::unique_ptr<State<T>> saved_;
 };
 
 // The plain arrays. Rows are numbered without gaps; expansion e owns terms starts[e] to starts[e + 1], in order of insertion.
 template <class T>
 struct StateArrays {
-    std::vector<T> rows;
+    int n_rows = 0;
+    std::vector<T> rows;  // dense; or, without their zeros, entries row_starts[s] to row_starts[s + 1] of these:
+    std::vector<T> row_values;
+    std::vector<std::int32_t> row_columns;
+    std::vector<std::int64_t> row_starts{0};
     std::vector<std::int64_t> term_starts{0};
     std::vector<std::int32_t> term_rows;
     std::vector<double> term_coefs;  // as stored; scales times these are the true ones
@@ -122,9 +122,16 @@ StateArrays<T> to_arrays(const State<T>& state) {
     const int features = state.pool.features();
     std::vector<std::int32_t> number(state.pool.n_slots());
     for (const int slot : slots_in_order(state)) {
-        number[slot] = std::int32_t(out.rows.size() / features);
-        out.rows.resize(out.rows.size() + features);
-        state.pool.read(slot, out.rows.data() + out.rows.size() - features);
+        number[slot] = std::int32_t(out.n_rows++);
+        if (state.pool.sparse()) {
+            const SparseRow<T>& row = state.pool.sparse_row(slot);
+            out.row_values.insert(out.row_values.end(), row.values, row.values + row.n);
+            out.row_columns.insert(out.row_columns.end(), row.columns, row.columns + row.n);
+            out.row_starts.push_back(std::int64_t(out.row_values.size()));
+        } else {
+            out.rows.resize(out.rows.size() + features);
+            state.pool.read(slot, out.rows.data() + out.rows.size() - features);
+        }
     }
     std::vector<std::vector<std::pair<std::int32_t, double>>> in_tiles(state.expansions.size());
     for (std::size_t q = 0; q < state.tile_terms.size(); ++q)

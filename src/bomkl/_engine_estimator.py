@@ -110,7 +110,7 @@ class EngineEstimator(BaseEstimator):  # type: ignore[misc]
         self.kernels_ = kernels
         engine = Engine32 if self._dtype == np.float32 else Engine64
         config = self._config(kernels, task, n_outputs, seed)
-        self._engine = engine(config, self.n_features_in_, KernelCalls(kernels))
+        self._engine = engine(config, self.n_features_in_, False, KernelCalls(kernels))
 
     def _learning_settings(self) -> dict[str, Any]:
         """Return the settings that must not change while learning goes on."""

@@ -49,7 +49,7 @@ class BudgetMKLClassifier(ClassifierMixin, EngineEstimator):  # type: ignore[mis
         Weights of the classes; "balanced" needs all labels and so works with `fit` only.
     dtype : {None, "float32", "float64"}, default=None
         Precision of rows, kernels and scores; None takes that of the first rows (anything but float32 becomes float64).
-        Gaussian values below exp(-86) vanish in float32, below exp(-707) in float64.
+        Gaussian values below 2^-124 vanish in float32, below 2^-1020 in float64.
     n_jobs : int or None, default=None
         Threads for scoring a block of rows; -1 for all cores. The result does not depend on it.
     random_state : int, RandomState or None, default=None
@@ -329,7 +329,7 @@ class BudgetMKLRegressor(RegressorMixin, EngineEstimator):  # type: ignore[misc]
         Largest number of support rows of each kernel.
     dtype : {None, "float32", "float64"}, default=None
         Precision of rows, kernels and scores; None takes that of the first rows (anything but float32 becomes float64).
-        Gaussian values below exp(-86) vanish in float32, below exp(-707) in float64.
+        Gaussian values below 2^-124 vanish in float32, below 2^-1020 in float64.
     n_jobs : int or None, default=None
         Threads for scoring a block of rows; -1 for all cores. The result does not depend on it.
     random_state : int, RandomState or None, default=None

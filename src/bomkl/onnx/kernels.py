@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +13,7 @@ from bomkl.kernels import Cauchy, Cosine, Exponential, Gaussian, KernelLike, Lin
 from bomkl.onnx.graph import Graph
 
 # Where the engine takes exp(x) as zero: a vanishing kernel must vanish in both, for its sign is a vote.
-_VANISHES_BELOW = {np.dtype(np.float32): -86.0, np.dtype(np.float64): -707.0}
+_VANISHES_BELOW = {np.dtype(np.float32): -124 * math.log(2), np.dtype(np.float64): -1020 * math.log(2)}
 _ROUNDING = 1e-14  # of the sum of many products, relative to the size of the products
 
 
