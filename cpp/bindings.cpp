@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstdlib>
@@ -118,6 +119,20 @@ public:
         return to_numpy(std::move(out), {rows, outputs});
     }
 
+    // One row, with as little around it as can be: a number where there is one output, else an array.
+    nb::object learn_one(Vector<T> x, double target, std::optional<double> delta) {
+        const Batch<T> batch = to_batch(x);
+        std::vector<double> out(engine_.config().n_outputs);
+        locked([&] { engine_.learn(batch, &target, nullptr, delta ? &*delta : nullptr, out.data(), 1); });
+        return one_row(out);
+    }
+    nb::object score_one(Vector<T> x) {
+        const Batch<T> batch = to_batch(x);
+        std::vector<double> out(engine_.config().n_outputs);
+        locked([&] { engine_.score(batch, false, out.data(), 1); });
+        return one_row(out);
+    }
+
     auto score(nb::object x, bool per_kernel, int n_threads) {
         const Batch<T> batch = to_batch(x);
         const auto columns = std::size_t(per_kernel ? engine_.n_expansions() : engine_.config().n_outputs);
@@ -218,6 +233,18 @@ private:
             }
     }
 
+    Batch<T> to_batch(const Vector<T>& x) const {
+        require(int(x.size()) == engine_.features(), "X has the wrong number of columns");
+        Batch<T> batch;
+        batch.n = 1;
+        batch.dense = x.data();
+        return batch;
+    }
+    static nb::object one_row(const std::vector<double>& scores) {
+        if (scores.size() == 1) return nb::float_(scores[0]);
+        return nb::cast(to_numpy(scores));
+    }
+
     // A matrix, or a tuple (values, indices, starts) in CSR form.
     Batch<T> to_batch(const nb::object& x) {
         Batch<T> batch;
@@ -293,9 +320,12 @@ void bind_engine(nb::module_& m, const char* name) {
     nb::class_<E>(m, name, nb::type_slots(slots))
         .def(nb::init<const nb::dict&, int, bool, nb::object>(), "config"_a, "features"_a, "sparse"_a, "call_kernel"_a.none())
         .def("learn", &E::learn, "x"_a, "target"_a, "weight"_a.none(), "delta"_a.none(), "n_threads"_a)
+        .def("learn_one", &E::learn_one, "x"_a.noconvert(), "target"_a, "delta"_a.none())
+        .def("score_one", &E::score_one, "x"_a.noconvert())
         .def("score", &E::score, "x"_a, "per_kernel"_a, "n_threads"_a)
         .def("state", &E::state)
         .def("load", &E::load, "state"_a)
+        .def_prop_ro("sparse", [](E& e) { return e.engine().sparse(); })
         .def_prop_ro("n_support", [](E& e) { return e.engine().n_support(); })
         .def_prop_ro("n_rows", [](E& e) { return e.engine().state().pool.n_rows(); })
         .def_prop_ro("n_seen", [](E& e) { return e.engine().state().n_seen; })

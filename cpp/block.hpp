@@ -25,8 +25,9 @@ public:
         n_ = n;
         tiles_.clear();
         if (batch.values) collect(batch, start);
-        const T* x = sparse_ ? nullptr : batch.values ? made_dense() : batch.dense + start * features_;
-        const bool few = batch.values ? mostly_zeros(values_.size()) : drop_zeros(x);
+        const T* given = batch.values ? nullptr : batch.dense + start * features_;
+        const bool few = given ? drop_zeros(given) : mostly_zeros(values_.size());
+        const T* x = sparse_ ? nullptr : given ? given : made_dense();
         const std::size_t padded = std::size_t((n + kTile - 1) / kTile) * kTile;
         norm_.assign(padded, T(0));
         inverse_length_.assign(padded, T(0));
@@ -112,7 +113,7 @@ private:
         const std::size_t size = std::size_t(n_) * features_;
         std::size_t entries = 0;
         for (std::size_t i = 0; i < size; ++i) entries += x[i] != 0;
-        if (!mostly_zeros(entries)) return false;
+        if (!sparse_ && !mostly_zeros(entries)) return false;
         values_.clear();
         columns_.clear();
         ends_.clear();

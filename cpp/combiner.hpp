@@ -17,10 +17,17 @@ struct CombinerSpec {
     bool discount_selected_only = false;
 };
 
-// Weights relative to the largest one.
-inline void relative_weights(const double* log_weights, int m, double* out) {
+// Weights relative to the largest one; returns their sum.
+inline double relative_weights(const double* log_weights, int m, double* out) {
+    constexpr double kVanishes = -746;  // exp of it is zero, which need not be computed
     const double largest = *std::max_element(log_weights, log_weights + m);
-    for (int i = 0; i < m; ++i) out[i] = std::exp(log_weights[i] - largest);
+    double total = 0;
+    for (int i = 0; i < m; ++i) {
+        const double difference = log_weights[i] - largest;
+        out[i] = difference < kVanishes ? 0 : std::exp(difference);
+        total += out[i];
+    }
+    return total;
 }
 
 inline double charged_loss(Loss loss, double y, double f, double epsilon) {
@@ -36,9 +43,7 @@ inline double charged_loss(Loss loss, double y, double f, double epsilon) {
 // Fixed share: a part of all weight is dealt out evenly.
 inline void share_weights(double* log_weights, int m, double share, std::vector<double>& relative) {
     relative.resize(m);
-    relative_weights(log_weights, m, relative.data());
-    double total = 0;
-    for (int i = 0; i < m; ++i) total += relative[i];
+    const double total = relative_weights(log_weights, m, relative.data());
     for (int i = 0; i < m; ++i) log_weights[i] = std::log((1 - share) * (relative[i] / total) + share / m);
 }
 

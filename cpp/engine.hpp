@@ -26,6 +26,7 @@ public:
 
     // Scores of rows, nothing learned. Per kernel: out[row][expansion]; combined: out[row][output].
     void score(const Batch<T>& batch, bool per_kernel, double* out, int n_threads) {
+        for (int c = 0; c < config_.n_outputs; ++c) weigh(c);
         for_each_block(batch, n_threads, [&](int n, std::int64_t start) {
             for (int t = 0; t < n; ++t) {
                 row_scores(t, start + t);
@@ -200,16 +201,20 @@ private:
                                 "): the steps diverge. Scale the columns, take a smaller step, or set normalize_step=True.");
     }
 
+    // The weights of one output as they are now, for combine and select.
+    void weigh(int c) {
+        relative_.resize(n_expansions_);
+        total_.resize(config_.n_outputs);
+        total_[c] = relative_weights(state_.log_weights.data() + c * m_, m_, relative_.data() + c * m_);
+    }
+
     // Weighted score or vote of one output; with `selected`, of the selected kernels alone.
-    double combine(int c, const std::vector<char>* selected) {
-        relative_.resize(m_);
-        relative_weights(state_.log_weights.data() + c * m_, m_, relative_.data());
-        double total = 0, score = 0;
-        for (int i = 0; i < m_; ++i) total += relative_[i];
+    double combine(int c, const std::vector<char>* selected) const {
+        double score = 0;
         for (int i = 0; i < m_; ++i) {
             if (selected && !(*selected)[i]) continue;
             const double f = f_[c * m_ + i];
-            score += relative_[i] / total * (config_.vote ? (f >= 0 ? 1.0 : -1.0) : f);
+            score += relative_[c * m_ + i] / total_[c] * (config_.vote ? (f >= 0 ? 1.0 : -1.0) : f);
         }
         return score;
     }
@@ -221,6 +226,7 @@ private:
         selected_.resize(m_);
         for (int c = 0; c < config_.n_outputs; ++c) {
             Draws draws(config_.seed, std::uint64_t(state_.n_seen), std::uint64_t(c));
+            weigh(c);
             select(c, delta, draws);
             out[c] = combine(c, config_.select_combination ? &selected_ : nullptr);
             if (out[c] > out[best]) best = c;
@@ -238,10 +244,8 @@ private:
 
     void select(int c, double delta, Draws& draws) {
         if (!config_.select) return std::fill(selected_.begin(), selected_.end(), char(1));
-        relative_.resize(m_);
-        relative_weights(state_.log_weights.data() + c * m_, m_, relative_.data());
         for (int i = 0; i < m_; ++i)
-            selected_[i] = draws.uniform(i, Purpose::selection) < (1 - delta) * relative_[i] + delta;
+            selected_[i] = draws.uniform(i, Purpose::selection) < (1 - delta) * relative_[c * m_ + i] + delta;
     }
 
     void update_output(int c, double target, double weight, Draws& draws) {
@@ -259,7 +263,7 @@ private:
             if (combiner.hedge && (active || !combiner.discount_selected_only))
                 log_weights[i] += weight * charged_loss(combiner.loss, y, f, config_.epsilon) * combiner.log_gamma;
         }
-        if (combiner.share > 0) share_weights(log_weights, m_, combiner.share, relative_);
+        if (combiner.share > 0) share_weights(log_weights, m_, combiner.share, shared_);
     }
 
     void update_expansion(int e, double y, double f, double weight, Draws& draws) {
@@ -306,7 +310,7 @@ private:
 
     // the row at hand
     int row_ = 0, row_slot_ = -1;
-    std::vector<double> f_, relative_;
+    std::vector<double> f_, relative_, total_, shared_;
     std::vector<char> selected_;
     std::vector<NewTerm<T>> new_terms_;
 };

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -23,10 +24,14 @@ from bomkl._validation import (
     parameter_error,
 )
 from bomkl.combiners import Combiner, Hedge
-from bomkl.kernels import KernelLike, paper_kernels
+from bomkl.kernels import KernelLike, NativeKernel, paper_kernels
 from bomkl.learners import NEEDS_BUDGET, SPA, Learner
 
 Float = NDArray[np.float64]
+
+# Narrower or fuller rows are faster dense (`bomkl bench roofline`); their products still skip zeros.
+WIDE = 1024
+SPARSE_DENSITY = 0.05
 
 
 class EngineEstimator(BaseEstimator):  # type: ignore[misc]
@@ -99,8 +104,16 @@ class EngineEstimator(BaseEstimator):  # type: ignore[misc]
             "seed": seed,
         }
 
-    def _start(self, kernels: list[KernelLike], task: str, n_outputs: int, dtype: Any, seed: int | None = None) -> None:
-        """Make an empty engine of the precision of the first rows."""
+    def _start(
+        self,
+        kernels: list[KernelLike],
+        task: str,
+        n_outputs: int,
+        dtype: Any,
+        seed: int | None = None,
+        sparse: bool = False,
+    ) -> None:
+        """Make an empty engine of the precision of the first rows; a sparse one stores rows without their zeros."""
         if seed is None:
             seed = int(check_random_state(self.random_state).randint(2**63 - 1, dtype=np.int64))
         self._seed = seed
@@ -110,7 +123,8 @@ class EngineEstimator(BaseEstimator):  # type: ignore[misc]
         self.kernels_ = kernels
         engine = Engine32 if self._dtype == np.float32 else Engine64
         config = self._config(kernels, task, n_outputs, seed)
-        self._engine = engine(config, self.n_features_in_, False, KernelCalls(kernels))
+        only_native = all(isinstance(k, NativeKernel) for k in kernels)
+        self._engine = engine(config, self.n_features_in_, sparse and only_native, KernelCalls(kernels))
 
     def _learning_settings(self) -> dict[str, Any]:
         """Return the settings that must not change while learning goes on."""
@@ -142,6 +156,13 @@ class EngineEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _check_rows(self, X: Any, first: bool) -> Any:
         return validate_data(self, X, accept_sparse="csr", dtype=self._dtypes(first), order="C", reset=first)
+
+    @staticmethod
+    def _wide_and_sparse(X: Any) -> bool:
+        """Whether rows are better stored without their zeros; what is learned does not depend on it."""
+        if isinstance(X, np.ndarray) or X.shape[1] < WIDE:
+            return False
+        return bool(X.nnz < SPARSE_DENSITY * X.shape[0] * X.shape[1])
 
     @staticmethod
     def _engine_rows(X: Any) -> Any:
@@ -185,6 +206,25 @@ class EngineEstimator(BaseEstimator):  # type: ignore[misc]
     def _learn(self, X: Any, targets: Float, weights: Float | None) -> Float:
         deltas = self._deltas(weights, len(targets))
         return self._engine.learn(self._engine_rows(X), targets, weights, deltas, self._n_threads())
+
+    def _learn_one(self, x: Any, target: float) -> Any:
+        """Learn one row that is ready for the engine; None where it is not, or anything else needs a closer look."""
+        if not (isinstance(x, np.ndarray) and hasattr(self, "_engine")) or callable(self.selection_delta):
+            return None
+        self._check_settings_kept()
+        try:
+            return self._engine.learn_one(x, target, self.selection_delta)
+        except (TypeError, ValueError):
+            return None
+
+    def _score_one(self, x: Any) -> Any:
+        """Scores of one row that is ready for the engine, else None."""
+        if not (isinstance(x, np.ndarray) and hasattr(self, "_engine")):
+            return None
+        try:
+            return self._engine.score_one(x)
+        except (TypeError, ValueError):
+            return None
 
     def _check_learned(self) -> None:
         if self.n_seen_ == 0:
@@ -234,17 +274,23 @@ class EngineEstimator(BaseEstimator):  # type: ignore[misc]
         return self._per_kernel(self._engine.n_support, np.int64)
 
     @property
-    def support_vectors_(self) -> NDArray[Any]:
-        """The distinct rows that are stored."""
-        rows: NDArray[Any] = self._engine.state()["rows"]
-        return rows
+    def support_vectors_(self) -> Any:
+        """The distinct rows that are stored; a CSR matrix where they are stored without their zeros."""
+        return self._stored_rows(self._engine.state())
+
+    def _stored_rows(self, state: dict[str, Any]) -> Any:
+        if "rows" in state:
+            return state["rows"]
+        starts = state["row_starts"]
+        parts = (state["row_values"], state["row_columns"], starts)
+        return csr_matrix(parts, shape=(len(starts) - 1, self.n_features_in_))
 
     @property
     def dual_coef_(self) -> Float:
         """Coefficient of each stored row in each kernel's expansion, zero where the kernel does not use it."""
         state = self._engine.state()
         starts, m = state["term_starts"], len(self.kernels_)
-        coefs = np.zeros((len(starts) - 1, len(state["rows"])))
+        coefs = np.zeros((len(starts) - 1, self._engine.n_rows))
         for e, (begin, end) in enumerate(pairwise(starts)):
             coefs[e, state["term_rows"][begin:end]] = state["scales"][e] * state["term_coefs"][begin:end]
         per_output = coefs.reshape(len(coefs) // m, m, coefs.shape[1]).transpose(0, 2, 1)
@@ -273,11 +319,13 @@ class EngineEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _restore(self, state: dict[str, Any], kernels: list[KernelLike]) -> None:
         """Go on from `_state()`; n_features_in_ must be set."""
-        self._start(kernels, state["task"], state["n_outputs"], state["dtype"], state["seed"])
+        sparse = "row_values" in state["engine"]
+        self._start(kernels, state["task"], state["n_outputs"], state["dtype"], state["seed"], sparse)
         self._engine.load(state["engine"])
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())
+        state.pop("_numbers", None)  # made anew where it is needed
         if "_engine" in state:
             state["_engine"] = self._state()
         return state

@@ -7,16 +7,21 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import assert_all_finite, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from bomkl._engine_estimator import EngineEstimator, Float
-from bomkl._validation import check_choice, check_not_negative, parameter_error
+from bomkl._validation import check_choice, check_not_negative, is_finite_number, parameter_error
 from bomkl.combiners import CLASSIFICATION_LOSSES, REGRESSION_LOSSES, Combiner, Hedge
 from bomkl.kernels import KernelLike
 from bomkl.learners import CAN_REGRESS, Learner
+
+
+def _one_row(x: Any) -> Any:
+    return x if issparse(x) else np.asarray(x).reshape(1, -1)
 
 
 class BudgetMKLClassifier(ClassifierMixin, EngineEstimator):  # type: ignore[misc]
@@ -65,8 +70,8 @@ class BudgetMKLClassifier(ClassifierMixin, EngineEstimator):  # type: ignore[mis
         Weights of the kernels.
     n_support_ : ndarray of shape (n_kernels,) or (n_classes, n_kernels)
         Support rows per kernel.
-    support_vectors_ : ndarray of shape (n_rows, n_features_in_)
-        Stored rows.
+    support_vectors_ : ndarray or CSR matrix of shape (n_rows, n_features_in_)
+        Stored rows; without their zeros where they are wide and came as sparse rows.
     dual_coef_ : ndarray of shape (n_rows, n_kernels) or (n_classes, n_rows, n_kernels)
         Their coefficients.
     n_seen_ : int
@@ -191,6 +196,48 @@ class BudgetMKLClassifier(ClassifierMixin, EngineEstimator):  # type: ignore[mis
         with self._unchanged_on_error():
             return self._score_and_learn(X, y, classes, sample_weight)
 
+    def learn_one(self, x: Any, y: Any) -> Any:
+        """Learn one row and return its margin just before: `score_and_learn` of a single row, in microseconds.
+
+        The first call on a new estimator must be one that knows the classes, such as `partial_fit`.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,)
+            The row. A contiguous array of the model's precision is taken as it is; anything else is converted first.
+        y : label
+            Its label.
+
+        Returns
+        -------
+        margin : float or ndarray of shape (n_classes,)
+            As `score_and_learn` gives it.
+        """
+        number = self._label_number(y)
+        if number is not None and self.class_weight is None:
+            margin = self._learn_one(x, number)
+            if margin is not None:
+                return margin
+        return self.score_and_learn(_one_row(x), [y])[0]
+
+    def predict_one(self, x: Any) -> Any:
+        """Label of one row, in microseconds.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,)
+            The row, as in `learn_one`.
+
+        Returns
+        -------
+        label : label
+            The likeliest class.
+        """
+        score = self._score_one(x)
+        if score is None:
+            return self.predict(_one_row(x))[0]
+        return self.classes_[int(score > 0) if isinstance(score, float) else score.argmax()]
+
     def decision_function(self, X: Any) -> Float:
         """Margins of rows.
 
@@ -261,9 +308,29 @@ class BudgetMKLClassifier(ClassifierMixin, EngineEstimator):  # type: ignore[mis
         if first:
             n_classes = len(self.classes_)
             task = "binary" if n_classes == 2 else "multiclass"
-            self._start(self._choose_kernels(X, y, sample_weight), task, 1 if n_classes == 2 else n_classes, X.dtype)
+            self._start(
+                self._choose_kernels(X, y, sample_weight),
+                task,
+                1 if n_classes == 2 else n_classes,
+                X.dtype,
+                sparse=self._wide_and_sparse(X),
+            )
         scores = self._learn(X, indices.astype(np.float64), weights)
         return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def _label_number(self, y: Any) -> int | None:
+        """Place of a label among the classes; None where it has none, or cannot be looked up."""
+        classes: Any = getattr(self, "classes_", None)
+        if classes is None:
+            return None
+        known, numbers = getattr(self, "_numbers", (None, {}))
+        if known is not classes:
+            numbers = {label: i for i, label in enumerate(classes.tolist())}
+            self._numbers = (classes, numbers)
+        try:
+            return numbers.get(y)
+        except TypeError:  # not hashable, so not a label
+            return None
 
     def _choose_kernels(self, X: Any, y: Any, sample_weight: Any) -> list[KernelLike]:
         """Kernels to begin with; all that are configured."""
@@ -343,8 +410,8 @@ class BudgetMKLRegressor(RegressorMixin, EngineEstimator):  # type: ignore[misc]
         Weights of the kernels.
     n_support_ : ndarray of shape (n_kernels,)
         Support rows per kernel.
-    support_vectors_ : ndarray of shape (n_rows, n_features_in_)
-        Stored rows.
+    support_vectors_ : ndarray or CSR matrix of shape (n_rows, n_features_in_)
+        Stored rows; without their zeros where they are wide and came as sparse rows.
     dual_coef_ : ndarray of shape (n_rows, n_kernels)
         Their coefficients.
     n_seen_ : int
@@ -454,6 +521,40 @@ class BudgetMKLRegressor(RegressorMixin, EngineEstimator):  # type: ignore[misc]
         with self._unchanged_on_error():
             return self._score_and_learn(X, y, sample_weight)
 
+    def learn_one(self, x: Any, y: float) -> float:
+        """Learn one row and return its prediction just before: `score_and_learn` of a single row, in microseconds.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,)
+            The row. A contiguous array of the model's precision is taken as it is; anything else is converted first.
+        y : float
+            Its target.
+
+        Returns
+        -------
+        prediction : float
+            The prediction.
+        """
+        prediction = self._learn_one(x, float(y)) if is_finite_number(y) else None
+        return float(self.score_and_learn(_one_row(x), [y])[0] if prediction is None else prediction)
+
+    def predict_one(self, x: Any) -> float:
+        """Predict the target of one row, in microseconds.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,)
+            The row, as in `learn_one`.
+
+        Returns
+        -------
+        prediction : float
+            The prediction.
+        """
+        prediction = self._score_one(x)
+        return float(self.predict(_one_row(x))[0] if prediction is None else prediction)
+
     def predict(self, X: Any) -> Float:
         """Predict the targets of rows.
 
@@ -495,5 +596,5 @@ class BudgetMKLRegressor(RegressorMixin, EngineEstimator):  # type: ignore[misc]
         targets = np.asarray(y, dtype=np.float64)
         weights = None if sample_weight is None else self._sample_weights(X, sample_weight)
         if first:
-            self._start(self._kernel_list(), "regression", 1, X.dtype)
+            self._start(self._kernel_list(), "regression", 1, X.dtype, sparse=self._wide_and_sparse(X))
         return self._learn(X, targets, weights)[:, 0]

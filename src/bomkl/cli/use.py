@@ -138,7 +138,7 @@ def _describe(estimator: Any, notes: dict[str, Any]) -> dict[str, Any]:
         return content
     content["rows"] = int(estimator.n_seen_)
     content["features"] = int(estimator.n_features_in_)
-    content["stored rows"] = len(estimator.support_vectors_)
+    content["stored rows"] = estimator.support_vectors_.shape[0]
     if hasattr(estimator, "classes_"):
         content["classes"] = np.asarray(estimator.classes_).tolist()
         content["mistakes"] = int(estimator.mistakes_)

@@ -29,6 +29,8 @@ def budget_scores(graph: Graph, estimator: Any) -> str:
     refuse_callables(estimator)
     vote = getattr(estimator, "combination", "score") == "vote"
     stored = estimator.support_vectors_
+    if not isinstance(stored, np.ndarray):
+        stored = stored.toarray()  # an ONNX graph holds dense constants
     weights = np.atleast_2d(estimator.kernel_weights_)
     coefs = estimator.dual_coef_.reshape(len(weights), len(stored), len(estimator.kernels_))
     constant = np.zeros(len(weights))
