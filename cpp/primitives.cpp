@@ -472,15 +472,13 @@ T expand(const PreparedKernel<T>& k, const T* inner, const T* distance, const T*
          int n, T* values) {
     constexpr int W = Simd<T>::width;
     const T* source = k.uses_distance() ? distance : k.kind == KernelKind::cosine ? cosine : inner;
-    T gathered[W];
-    for (int i = 0; i < n; i += W) {
-        const int m = n - i < W ? n - i : W;
-        for (int w = 0; w < W; ++w) gathered[w] = w < m ? source[slots[i + w]] : T(0);
+    int i = 0;
+    for (; i + W <= n; i += W) store<T>(values + i, map_vector<T>(k, Simd<T>::gather(source, slots + i)));
+    if (i < n) {
+        T gathered[W] = {};
+        for (int w = 0; i + w < n; ++w) gathered[w] = source[slots[i + w]];
         const Vec<T> mapped = map_vector<T>(k, load<T>(gathered));
-        if (m == W)
-            store<T>(values + i, mapped);
-        else
-            for (int w = 0; w < m; ++w) values[i + w] = mapped[w];
+        for (int w = 0; i + w < n; ++w) values[i + w] = mapped[w];
     }
     return weighted_sum<T>(coef, values, n);
 }

@@ -103,8 +103,10 @@ public:
         refresh_views();
         const T norm = T(state_.pool.squared_norm_of(slot)), inverse = inverse_length<T>(norm);
         const bool sparse = state_.pool.sparse();
-        const Rows<T> one{sparse ? nullptr : stored_row_.data(), std::size_t(state_.pool.features()), &norm, &inverse,
-                          state_.pool.features(), sparse ? &state_.pool.sparse_row(slot) : nullptr};
+        const int features = state_.pool.features();
+        const SparseRow<T> entries = sparse ? state_.pool.sparse_row(slot) : without_zeros(stored_row_);
+        const Rows<T> one{sparse ? nullptr : stored_row_.data(), std::size_t(features), &norm, &inverse, features,
+                          sparse || 2 * entries.n < features ? &entries : nullptr};
         const std::size_t width = views_.size() * kTile;
         stored_inner_.resize(width);
         stored_distance_.resize(width);
@@ -169,6 +171,14 @@ private:
     std::pair<bool, double> rank_key(int i) const {
         const KernelSpec& k = config_.kernels[i];
         return {k.kind == KernelKind::gaussian, k.kind == KernelKind::gaussian ? k.a : 0.0};
+    }
+
+    SparseRow<T> without_zeros(const std::vector<T>& row) {
+        entry_values_.clear();
+        entry_columns_.clear();
+        for (std::size_t j = 0; j < row.size(); ++j)
+            if (row[j] != 0) entry_values_.push_back(row[j]), entry_columns_.push_back(std::int32_t(j));
+        return {entry_values_.data(), entry_columns_.data(), int(entry_values_.size())};
     }
 
     // Inner products of row t with the rows after it, into column_.
@@ -300,7 +310,8 @@ private:
     std::vector<std::vector<T>> called_, called_block_;  // kernel values of callables with every slot, and within the block
     std::vector<T> distance_, cosine_, values_, column_;
     std::vector<std::size_t> values_start_;
-    std::vector<T> stored_row_, stored_values_, stored_inner_, stored_distance_, stored_cosine_;
+    std::vector<std::int32_t> entry_columns_;
+    std::vector<T> entry_values_, stored_row_, stored_values_, stored_inner_, stored_distance_, stored_cosine_;
 };
 
 }  // namespace bomkl

@@ -77,6 +77,17 @@ struct Simd<float> {
         return a < b ? a : b;
 #endif
     }
+    static Vec gather(const float* from, const int* at) {
+#if BOMKL_VECTOR_BYTES == 64
+        return _mm512_i32gather_ps(_mm512_loadu_si512(at), from, 4);
+#elif BOMKL_VECTOR_BYTES == 32
+        return _mm256_i32gather_ps(from, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)), 4);
+#else
+        Vec out;
+        for (int i = 0; i < width; ++i) out[i] = from[at[i]];
+        return out;
+#endif
+    }
     static Vec sqrt(Vec a) {
 #if BOMKL_VECTOR_BYTES == 64
         return _mm512_sqrt_ps(a);
@@ -166,6 +177,17 @@ struct Simd<double> {
         return _mm256_min_pd(a, b);
 #else
         return a < b ? a : b;
+#endif
+    }
+    static Vec gather(const double* from, const int* at) {
+#if BOMKL_VECTOR_BYTES == 64
+        return _mm512_i32gather_pd(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)), from, 8);
+#elif BOMKL_VECTOR_BYTES == 32
+        return _mm256_i32gather_pd(from, _mm_loadu_si128(reinterpret_cast<const __m128i*>(at)), 8);
+#else
+        Vec out;
+        for (int i = 0; i < width; ++i) out[i] = from[at[i]];
+        return out;
 #endif
     }
     static Vec sqrt(Vec a) {
