@@ -1,0 +1,75 @@
+"""How everything here is measured: one thread, things to compare taken in turn, fits that say how time grows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+Work = Callable[[], Any]
+
+
+def one_thread() -> None:
+    """Keep BLAS to one thread from here on. It must be loaded already, which importing bomkl sees to."""
+    threadpool_limits(1)
+
+
+def timed(work: Work) -> tuple[float, Any]:
+    """Seconds that a piece of work takes, and what it returns."""
+    start = perf_counter()
+    result = work()
+    return perf_counter() - start, result
+
+
+def in_turn(*works: Work, seconds: float = 0.3, rounds: int = 3) -> list[list[float]]:
+    """Time several pieces of work, one after another in each round.
+
+    What disturbs the machine for a while then disturbs all of them, and ratios of their times stay what they are.
+
+    Parameters
+    ----------
+    *works : callable
+        What to time. Each runs once before, untimed.
+    seconds : float
+        How long to go on.
+    rounds : int
+        How many rounds to take at least.
+
+    Returns
+    -------
+    list of list of float
+        The times of each piece of work, by round.
+    """
+    for work in works:
+        work()
+    times: list[list[float]] = [[] for _ in works]
+    end = perf_counter() + seconds
+    while len(times[0]) < rounds or perf_counter() < end:
+        for work, taken in zip(works, times, strict=True):
+            taken.append(timed(work)[0])
+    return times
+
+
+def best_in_turn(*works: Work, seconds: float = 0.3, rounds: int = 3) -> list[float]:
+    """Shortest time of each piece of work: the one least disturbed by others on the machine. See `in_turn`."""
+    return [min(taken) for taken in in_turn(*works, seconds=seconds, rounds=rounds)]
+
+
+def median_ratio(work: Work, reference: Work, seconds: float = 0.3, rounds: int = 11) -> float:
+    """Time of a piece of work over that of another, the median over rounds. See `in_turn`."""
+    times, reference_times = in_turn(work, reference, seconds=seconds, rounds=rounds)
+    return float(np.median(np.divide(times, reference_times)))
+
+
+def exponent(x: Sequence[float], y: Sequence[float]) -> float:
+    """Power p of the least-squares fit y = c x^p.
+
+    Examples
+    --------
+    >>> round(exponent([1, 2, 4], [3, 12, 48]), 6)
+    2.0
+    """
+    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
