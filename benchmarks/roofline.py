@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -58,8 +58,10 @@ def dense_cell(kernels: str, d: int, pool: int, bytes_per_second: float, seconds
         }
 
 
-def dense_rows(dimensions: Sequence[int], pools: Sequence[int], seconds: float = 0.5) -> Iterator[Row]:
-    """Measure all pools."""
+def dense_rows(
+    dimensions: Sequence[int], pools: Sequence[int], kinds: Iterable[str] = POOL_KERNELS, seconds: float = 0.5
+) -> Iterator[Row]:
+    """Measure the limits, then all pools."""
     limits = measure_limits()
     yield {
         "kernels": "limits",
@@ -67,7 +69,7 @@ def dense_rows(dimensions: Sequence[int], pools: Sequence[int], seconds: float =
         "exps_per_second": limits.exps,
         "bytes_per_second": limits.bytes,
     }
-    cells = [(kernels, d, pool) for kernels in POOL_KERNELS for d in dimensions for pool in pools]
+    cells = [(kernels, d, pool) for kernels in kinds for d in dimensions for pool in pools]
     with progress_bar(len(cells), "pools", "pool") as bar:
         for cell in cells:
             yield from dense_cell(*cell, limits.bytes, seconds)

@@ -59,7 +59,7 @@ def run_svc(X: Any, y: Any, most_rows: int = SVC_ROWS) -> Row:
     }
 
 
-def measure(datasets: Sequence[str], rows: int | None = None) -> Iterator[Row]:
+def measure(datasets: Sequence[str] = DATASETS, rows: int | None = None) -> Iterator[Row]:
     """All rows, data set by data set."""
     with progress_bar(len(datasets) * (len(ONLINE) + 1), "methods", "method") as bar:
         for dataset in datasets:

@@ -1,15 +1,20 @@
-"""How everything here is measured: one thread, things to compare taken in turn, fits that say how time grows."""
+"""How everything here is measured: one thread, things to compare taken in turn, fits that say how time grows.
+
+Seconds are those that the processor spent, which are those of the clock on the wall if nobody else uses the core, and
+nearly the same if somebody does. Only what runs on several threads is timed by the wall.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 Work = Callable[[], Any]
+Clock = Callable[[], float]
 
 
 def one_thread() -> None:
@@ -17,14 +22,14 @@ def one_thread() -> None:
     threadpool_limits(1)
 
 
-def timed(work: Work) -> tuple[float, Any]:
+def timed(work: Work, clock: Clock = process_time) -> tuple[float, Any]:
     """Seconds that a piece of work takes, and what it returns."""
-    start = perf_counter()
+    start = clock()
     result = work()
-    return perf_counter() - start, result
+    return clock() - start, result
 
 
-def in_turn(*works: Work, seconds: float = 0.3, rounds: int = 3) -> list[list[float]]:
+def in_turn(*works: Work, seconds: float = 0.3, rounds: int = 3, clock: Clock = process_time) -> list[list[float]]:
     """Time several pieces of work, one after another in each round.
 
     What disturbs the machine for a while then disturbs all of them, and ratios of their times stay what they are.
@@ -37,6 +42,8 @@ def in_turn(*works: Work, seconds: float = 0.3, rounds: int = 3) -> list[list[fl
         How long to go on.
     rounds : int
         How many rounds to take at least.
+    clock : callable
+        What tells the time.
 
     Returns
     -------
@@ -49,13 +56,13 @@ def in_turn(*works: Work, seconds: float = 0.3, rounds: int = 3) -> list[list[fl
     end = perf_counter() + seconds
     while len(times[0]) < rounds or perf_counter() < end:
         for work, taken in zip(works, times, strict=True):
-            taken.append(timed(work)[0])
+            taken.append(timed(work, clock)[0])
     return times
 
 
-def best_in_turn(*works: Work, seconds: float = 0.3, rounds: int = 3) -> list[float]:
+def best_in_turn(*works: Work, seconds: float = 0.3, rounds: int = 3, clock: Clock = process_time) -> list[float]:
     """Shortest time of each piece of work: the one least disturbed by others on the machine. See `in_turn`."""
-    return [min(taken) for taken in in_turn(*works, seconds=seconds, rounds=rounds)]
+    return [min(taken) for taken in in_turn(*works, seconds=seconds, rounds=rounds, clock=clock)]
 
 
 def median_ratio(work: Work, reference: Work, seconds: float = 0.3, rounds: int = 11) -> float:
