@@ -28,7 +28,7 @@ PICTURES_AT_WORK = Path("build/performance")  # also as PNG, to look at
 ABOUT = """\
 Each benchmark can be run alone (`bomkl bench roofline`, and so on; `--help` says more) and prints what it measures.
 What is compared runs in turn, round by round. Seconds are those that the processor spent, which hardly depend on
-who else uses the machine; only threads and single rows are timed by the wall. The rows behind each section are
+who else uses the machine; only threads are timed by the wall. The rows behind each section are
 linked from it."""
 
 TARGETS = """\
@@ -62,8 +62,8 @@ OMKC keep every mistake and so slow down as they go; they and the budget rivals 
 float32 except on madelon. Every stream is one run."""
 
 GUARD = """\
-`bomkl bench guard` runs short pieces of work in turn with one sgemm of 512 columns and compares the median ratio of
-their times with the one kept in `benchmarks/guard.toml` for the same instruction set. A case that is more than 30 %
+`bomkl bench guard` runs short pieces of work in turn with one sgemm of 512 columns and compares the ratio of their
+shortest times with the one kept in `benchmarks/guard.toml` for the same instruction set. A case that is more than 30 %
 slower three times in a row makes it fail; `--update` keeps new ratios. It is part of `make bench`, not of the
 tests: even a ratio is not steady on a machine that others use."""
 
@@ -82,7 +82,8 @@ def machine_facts(row: Row) -> list[Block]:
     return [
         Paragraph(
             f"Measured on one core of {row['cpu']} ({row['instruction_set']}, {row['system']}), "
-            f"Python {row['python']}, {versions}."
+            f"Python {row['python']}, {versions}. {row['load']} processes on average wanted the machine's "
+            f"{row['cores']} cores meanwhile, this one among them."
         ),
         Listing(
             "bomkl bench all        # measures everything again and writes this page, in about a quarter of an hour"
@@ -106,8 +107,8 @@ def targets_section(rows: list[Row]) -> list[Block]:
             lines.append((row["what"], "", "not run", ""))
         else:
             sense = "at least" if row["sense"] == ">=" else "at most"
-            bound = f"{sense} {number(row['bound'])} {row['unit']}"
-            lines.append((row["what"], bound, f"{number(row['seen'])} {row['unit']}", "yes" if row["met"] else "no"))
+            bound, seen = (f"{number(row[field])} {row['unit']}".strip() for field in ("bound", "seen"))
+            lines.append((row["what"], f"{sense} {bound}", seen, "yes" if row["met"] else "no"))
         missed.append(not row.get("met", False))
     return [
         Heading("Targets"),

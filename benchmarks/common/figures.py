@@ -41,7 +41,7 @@ def roofline(rows: list[Row]) -> Figure:
         axis.set(title=kernels, xscale="log", xlabel="stored rows", ylim=(0, None))
     axes[0].set_ylabel("% of the core's limit")
     axes[-1].plot([], [], color="#555555", linestyle=":", label="decision_function")
-    axes[-1].legend(frameon=False)
+    figure.legend(*axes[-1].get_legend_handles_labels(), loc="outside right upper", frameon=False)
     return figure
 
 

@@ -65,12 +65,6 @@ def best_in_turn(*works: Work, seconds: float = 0.3, rounds: int = 3, clock: Clo
     return [min(taken) for taken in in_turn(*works, seconds=seconds, rounds=rounds, clock=clock)]
 
 
-def median_ratio(work: Work, reference: Work, seconds: float = 0.3, rounds: int = 11) -> float:
-    """Time of a piece of work over that of another, the median over rounds. See `in_turn`."""
-    times, reference_times = in_turn(work, reference, seconds=seconds, rounds=rounds)
-    return float(np.median(np.divide(times, reference_times)))
-
-
 def exponent(x: Sequence[float], y: Sequence[float]) -> float:
     """Power p of the least-squares fit y = c x^p.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -24,7 +25,8 @@ def machine() -> Row:
             versions = versions | {package: version(package)}
         except PackageNotFoundError:
             continue
-    return {"bench": "machine", **environment.machine(), "instruction_set": _core.instruction_set(), **versions}
+    facts = {"instruction_set": _core.instruction_set(), "load": round(os.getloadavg()[0], 1)}
+    return {"bench": "machine", **environment.machine(), **facts, **versions}
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:
