@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.common import figures
 from benchmarks.common.rows import Row, read_rows
+from benchmarks.guard import TOLERANCE
 from bomkl.experiments.document import (
     Block,
     Heading,
-    Items,
     Listing,
     Paragraph,
     Picture,
@@ -59,13 +59,14 @@ next. Its seconds are those of the fit. `bomkl bench peers` compares accuracy in
 WHOLE = """\
 Rows learned per second, in the setting of the paper's tables: each row is scored, then learned. The Perceptron and
 OMKC keep every mistake and so slow down as they go; they and the budget rivals compute in float64, BOMKC(SPA) in
-float32 except on madelon. Every stream is one run."""
+float32 except on madelon. Every stream is one run. In brackets, where a stream was stopped after some seconds: how
+many of its rows were learned until then, which the figures are about."""
 
 GUARD = """\
 `bomkl bench guard` runs short pieces of work in turn with one sgemm of 512 columns and compares the ratio of their
-shortest times with the one kept in `benchmarks/guard.toml` for the same instruction set. A case that is more than 30 %
-slower three times in a row makes it fail; `--update` keeps new ratios. It is part of `make bench`, not of the
-tests: even a ratio is not steady on a machine that others use."""
+shortest times with the one kept in `benchmarks/guard.toml` for the same instruction set. A case that is more than
+{percent:.0f} % slower three times in a row makes it fail; `--update` keeps new ratios. It is part of `make bench`,
+not of the tests: even a ratio is not steady on a machine that others use."""
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], bold: Sequence[bool] = ()) -> Table:
@@ -211,36 +212,23 @@ def end_to_end_section(rows: list[Row]) -> list[Block]:
     datasets = list(dict.fromkeys(row["dataset"] for row in rows))
     by_cell = {(row["dataset"], row["algorithm"]): row for row in rows}
 
-    def cell(dataset: str, algorithm: str, what: str) -> str:
-        row = by_cell.get((dataset, algorithm))
-        if row is None:
-            return ""
-        if what == "mistakes":
-            return f"{100 * row['mistakes'] / row['rows']:.2f}"
-        star = "" if row["rows"] == row["of_rows"] else " \u2020"
-        return f"{row['rows_per_second']:,.0f}{star}"
-
     algorithms = [name for name in ALGORITHM_ORDER if any((dataset, name) in by_cell for dataset in datasets)]
-    cut = [row for row in rows if row["rows"] < row["of_rows"]]
-    blocks: list[Block] = [
+
+    def by_algorithm(corner: str, show: Callable[[Row], str]) -> Table:
+        lines = [
+            (name, *(show(by_cell[d, name]) if (d, name) in by_cell else "" for d in datasets)) for name in algorithms
+        ]
+        return table((corner, *datasets), lines)
+
+    def speed(row: Row) -> str:
+        cut = "" if row["rows"] == row["of_rows"] else f" ({row['rows']:,} rows)"
+        return f"{row['rows_per_second']:,.0f}{cut}"
+
+    return [
         Heading("Whole streams"),
         Paragraph(WHOLE),
-        table(("rows/s", *datasets), [(name, *(cell(d, name, "speed") for d in datasets)) for name in algorithms]),
-    ]
-    if cut:
-        blocks += [
-            Paragraph("\u2020 stopped after a few seconds, so the figure is that of the stream's beginning:"),
-            Items(
-                tuple(
-                    f"{row['algorithm']} on {row['dataset']}: {row['rows']:,} of {row['of_rows']:,} rows" for row in cut
-                )
-            ),
-        ]
-    return [
-        *blocks,
-        table(
-            ("mistakes %", *datasets), [(name, *(cell(d, name, "mistakes") for d in datasets)) for name in algorithms]
-        ),
+        by_algorithm("rows/s", speed),
+        by_algorithm("mistakes %", lambda row: f"{100 * row['mistakes'] / row['rows']:.2f}"),
         picture("end_to_end", "Rows learned per second"),
         source("end_to_end"),
     ]
@@ -249,7 +237,7 @@ def end_to_end_section(rows: list[Row]) -> list[Block]:
 def guard_section(rows: list[Row]) -> list[Block]:
     return [
         Heading("Guard against becoming slower"),
-        Paragraph(GUARD),
+        Paragraph(GUARD.format(percent=100 * (TOLERANCE - 1))),
         table(("case", "time over sgemm's"), [(row["case"], f"{row['ratio']:.3g}") for row in rows]),
         source("guard"),
     ]

@@ -2,7 +2,8 @@
 
 Seconds depend on the machine and on who else uses it. The ratio to a matrix product that runs in turn with the engine
 depends on little more than the code and the instruction set, so it is kept for each instruction set. Counting
-instructions would be steadier still, but callgrind does not know AVX-512 and virtual machines hide the counters.
+instructions would be steadier still, but callgrind does not know AVX-512 and takes minutes to import the package, and
+virtual machines hide the counters of the processor.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from bomkl import AutoMKLClassifier, _core, paper
 from bomkl.progress import progress_bar
 
 REFERENCE = Path(__file__).with_name("guard.toml")
-TOLERANCE = 1.3
+TOLERANCE = 1.5  # ratios move by a third when a neighbour keeps the other half of the core busy
 ATTEMPTS = 3
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from benchmarks.common.rows import Row
 from bomkl.experiments.figures import ALGORITHM_ORDER, COLOURS, DASHES, MARKERS
@@ -17,6 +19,12 @@ def style(index: int, **more: Any) -> dict[str, Any]:
     """Colour and marker of the index-th line."""
     look = {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[index % len(MARKERS)]}
     return look | {"markersize": 5, "linewidth": 1.3} | more
+
+
+def whole_decades(axis: Axes) -> None:
+    """Label the powers of ten only; labels in between run into each other."""
+    axis.xaxis.set_minor_formatter(NullFormatter())
+    axis.yaxis.set_minor_formatter(NullFormatter())
 
 
 def distinct(rows: Iterable[Row], field: str) -> list[Any]:
@@ -72,7 +80,8 @@ def growth(rows: list[Row]) -> Figure:
     points = [row for row in rows if "seconds" in row]
     kinds = distinct(points, "along")
     figure = Figure(figsize=(WIDTH, 4.6), layout="constrained")
-    for axis, along in zip(figure.subplots(1, len(kinds), squeeze=False).ravel(), kinds, strict=True):
+    axes = figure.subplots(1, len(kinds), sharey=True, squeeze=False).ravel()
+    for axis, along in zip(axes, kinds, strict=True):
         chosen = [row for row in points if row["along"] == along]
         for i, name in enumerate(distinct(chosen, "series")):
             line = [row for row in chosen if row["series"] == name]
@@ -83,8 +92,9 @@ def growth(rows: list[Row]) -> Figure:
             axis.plot(x, y, label=label, **style(i, linestyle=DASHES[i % len(DASHES)]))
         axis.set(xscale="log", yscale="log", xlabel=along if along != "budget" else "budget of each kernel")
         axis.set_title(f"along {along}")
+        whole_decades(axis)
         axis.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16), fontsize=7.5)
-    figure.axes[0].set_ylabel("seconds")
+    axes[0].set_ylabel("seconds")
     return figure
 
 
@@ -93,15 +103,17 @@ def speed_peers(rows: list[Row]) -> Figure:
     ran = [row for row in rows if "seconds" in row]
     datasets, methods = distinct(ran, "dataset"), distinct(ran, "method")
     figure = Figure(figsize=(WIDTH, 3.4), layout="constrained")
-    for axis, dataset in zip(figure.subplots(1, len(datasets), squeeze=False).ravel(), datasets, strict=True):
+    axes = figure.subplots(1, len(datasets), sharex=True, squeeze=False).ravel()
+    for axis, dataset in zip(axes, datasets, strict=True):
         for row in (row for row in ran if row["dataset"] == dataset):
             microseconds, percent = 1e6 / row["rows_per_second"], 100 * row["mistakes"]
             look = style(methods.index(row["method"]), linestyle="none", markersize=8)
             axis.plot(microseconds, percent, label=row["method"], **look)
         axis.set(title=dataset, xscale="log", xlabel="microseconds a row")
         axis.margins(0.15)
-    figure.axes[0].set_ylabel("mistakes (%)")
-    handles, labels = figure.axes[0].get_legend_handles_labels()
+        whole_decades(axis)
+    axes[0].set_ylabel("mistakes (%)")
+    handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(methods), frameon=False)
     return figure
 
