@@ -27,9 +27,9 @@ PICTURES_AT_WORK = Path("build/performance")  # also as PNG, to look at
 
 ABOUT = """\
 Each benchmark can be run alone (`bomkl bench roofline`, and so on; `--help` says more) and prints what it measures.
-What is compared runs in turn, round by round. Seconds are those that the processor spent, which hardly depend on
-who else uses the machine; only threads are timed by the wall. The rows behind each section are
-linked from it."""
+What is compared runs in turn, round by round. Seconds are those that the processor spent, which depend less on
+who else uses the machine than those of the wall, by which only threads are timed. On a busy machine the same work
+still varied by a third, so a line close to its bound is undecided there. The rows behind each section are linked from it."""
 
 TARGETS = """\
 What the engine is meant to reach. The bounds on BOMKC(SPA) are those of a core that multiplies matrices at 80
@@ -203,7 +203,7 @@ def peers_section(rows: list[Row]) -> list[Block]:
         Heading("Beside others"),
         Paragraph(PEERS),
         table(("data", "method", "rows", "seconds", "rows/s", "mistakes %"), lines),
-        picture("speed_peers", "Mistakes against seconds"),
+        picture("speed_peers", "Mistakes against time a row"),
         source("speed_peers"),
     ]
 

@@ -1,7 +1,7 @@
 """`bomkl bench guard`: has the engine become slower? Its time over that of sgemm, beside the ratio kept in guard.toml.
 
 Seconds depend on the machine and on who else uses it. The ratio to a matrix product that runs in turn with the engine
-depends on little more than the code and the instruction set, so it is kept for each instruction set. Counting
+depends on them less, though not little, so only a large change counts. It is kept for each instruction set. Counting
 instructions would be steadier still, but callgrind does not know AVX-512 and takes minutes to import the package, and
 virtual machines hide the counters of the processor.
 """
@@ -26,7 +26,7 @@ from bomkl import AutoMKLClassifier, _core, paper
 from bomkl.progress import progress_bar
 
 REFERENCE = Path(__file__).with_name("guard.toml")
-TOLERANCE = 1.5  # ratios move by a third when a neighbour keeps the other half of the core busy
+TOLERANCE = 1.5  # on a busy machine the same code gave ratios a third apart
 ATTEMPTS = 3
 
 
@@ -62,7 +62,7 @@ CASES: dict[str, Callable[[], Work]] = {
 
 
 def ratio_to(product: Work, work: Work) -> float:
-    """Return the shortest time of a piece of work over that of sgemm: steadier than the median on a busy machine."""
+    """Return the shortest time of a piece of work over that of sgemm, taken in turn."""
     seconds, of_product = best_in_turn(work, product, seconds=1.0, rounds=11)
     return seconds / of_product
 

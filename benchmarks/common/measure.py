@@ -1,7 +1,7 @@
 """How everything here is measured: one thread, things to compare taken in turn, fits that say how time grows.
 
 Seconds are those that the processor spent, which are those of the clock on the wall if nobody else uses the core, and
-nearly the same if somebody does. Only what runs on several threads is timed by the wall.
+not far from them if somebody does. Only what runs on several threads is timed by the wall.
 """
 
 from __future__ import annotations
