@@ -26,47 +26,49 @@ PAGE = Path("docs/performance.md")
 PICTURES_AT_WORK = Path("build/performance")  # also as PNG, to look at
 
 ABOUT = """\
-Each benchmark can be run alone (`bomkl bench roofline`, and so on; `--help` says more) and prints what it measures.
-What is compared runs in turn, round by round. Seconds are those that the processor spent, which depend less on
-who else uses the machine than those of the wall, by which only threads are timed. On a busy machine the same work
-still varied by a third, so a line close to its bound is undecided there. The rows behind each section are linked from it."""
+Each benchmark can be run alone (`bomkl bench roofline`, and so on; `--help` says more) and prints what it
+measures. What is compared runs in turn, round by round. Seconds are those that the processor spent, which
+depend less on who else uses the machine than those of the wall, by which only threads are timed. On a busy
+machine the same work still varied by a third, so a line close to its bound is undecided there. The rows behind
+each section are linked from it."""
 
 TARGETS = """\
 What the engine is meant to reach. The bounds on BOMKC(SPA) are those of a core that multiplies matrices at 80
 GFLOP/s, scaled by what this one did in the same run. Lines that are not met are bold."""
 
 ROOFLINE = """\
-One core here multiplies matrices at {gflops:.0f} GFLOP/s (NumPy's sgemm), takes {exps:.1f} G exponentials a second
-(the engine's own, on numbers in the cache) and reads {reads:.0f} GB/s. To score rows against stored rows takes 2 d
-operations and an exponential per Gaussian kernel for each pair, and each stored row must be read once. The longest
-of the three times is the limit. Below are the fraction of it that is reached when 504 float32 rows meet a pool, and
-the pairs per second. More than 100 % of sgemm means faster than BLAS; more than 100 % of exp, that kernels share
-exponentials."""
+One core here multiplies matrices at {gflops:.0f} GFLOP/s (NumPy's sgemm), takes {exps:.1f} G exponentials a
+second (the engine's own, on numbers in the cache) and reads {reads:.0f} GB/s. To score rows against stored rows
+takes 2 d operations and an exponential per Gaussian kernel for each pair, and each stored row must be read
+once. The longest of the three times is the limit. Below are the fraction of it that is reached when 504 float32
+rows meet a pool, and the pairs per second. More than 100 % of sgemm means faster than BLAS; more than 100 % of
+exp, that kernels share exponentials."""
 
 SPARSE = """\
 Rows that are mostly zeros, as CSR and made dense: BOMKC(SPA) learns the stream, then scores its first rows."""
 
 GROWTH = """\
-A generated stream of two classes that overlap as SUSY's do. Exponents are least-squares fits in log-log; the last
-column is the slope between the two largest sizes where these are far enough apart. Each row has to meet the
-support, so an exponent of 1 against rows times support is what the algorithms ask for, and more would be a fault."""
+A generated stream of two classes that overlap as SUSY's do. Exponents are least-squares fits in log-log; the
+last column is the slope between the two largest sizes where these are far enough apart. Each row has to meet
+the support, so an exponent of 1 against rows times support is what the algorithms ask for, and more would be a
+fault."""
 
 PEERS = """\
 The same rows in the same order, one core, one run. The online methods are judged by what they said of each row
-before they saw its label; SVC (LIBSVM) is fitted to the first rows, at most 10,000, and judged by as many of the
-next. Its seconds are those of the fit. `bomkl bench peers` compares accuracy in depth."""
+before they saw its label; SVC (LIBSVM) is fitted to the first rows, at most 10,000, and judged by as many of
+the next. Its seconds are those of the fit. `bomkl bench peers` compares accuracy in depth."""
 
 WHOLE = """\
-Rows learned per second, in the setting of the paper's tables: each row is scored, then learned. The Perceptron and
-OMKC keep every mistake and so slow down as they go; they and the budget rivals compute in float64, BOMKC(SPA) in
-float32 except on madelon. Every stream is one run. In brackets, where a stream was stopped after some seconds: how
-many of its rows were learned until then, which the figures are about."""
+Rows learned per second, in the setting of the paper's tables: each row is scored, then learned. The Perceptron
+and OMKC keep every mistake and so slow down as they go; they and the budget rivals compute in float64,
+BOMKC(SPA) in float32 except on madelon. Every stream is one run. In brackets, where a stream was stopped after
+some seconds: how many of its rows were learned until then, which the figures are about."""
 
 GUARD = """\
-`bomkl bench guard` runs short pieces of work in turn with one sgemm of 512 columns and compares the ratio of their
-shortest times with the one kept in `benchmarks/guard.toml` for the same instruction set. A case that is more than
-{percent:.0f} % slower three times in a row makes it fail; `--update` keeps new ratios. It is part of `make bench`,
-not of the tests: even a ratio is not steady on a machine that others use."""
+`bomkl bench guard` runs short pieces of work in turn with one sgemm of 512 columns and compares the ratio of
+their shortest times with the one kept in `benchmarks/guard.toml` for the same instruction set. A case that is
+more than {percent:.0f} % slower three times in a row makes it fail; `--update` keeps new ratios. It is part of
+`make bench`, not of the tests: even a ratio is not steady on a machine that others use."""
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], bold: Sequence[bool] = ()) -> Table:

@@ -98,8 +98,8 @@ def million_rows() -> Iterator[Row]:
 
 def one_row() -> Iterator[Row]:
     """Take the middle time of learning one row from Python; until `learn_one` is there, through `partial_fit`."""
-    X, y = susy_like(20_000, 22)
-    model = BudgetMKLClassifier(random_state=0)
+    X, y = susy_like(100_000, 22)
+    model = BudgetMKLClassifier(learner=SPA(beta=30.0), random_state=0)  # so slow to store that 1,000 SVs stay so
     start = 0
     while start == 0 or model.n_support_.sum() < 1_000:
         model.partial_fit(X[start : start + 100], y[start : start + 100])
