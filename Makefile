@@ -18,8 +18,10 @@ lint: $(INSTALLED) ## style, types, layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(INSTALLED) ## speed, as ratios measured side by side
+bench: $(INSTALLED) ## speed beside the machine's limits, NumPy, the targets and what it was, in three minutes
 	$(BIN)/bomkl bench speed
+	$(BIN)/bomkl bench targets
+	$(BIN)/bomkl bench guard
 
 docs: $(INSTALLED) ## the documentation, in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -73,7 +73,9 @@ def datasets(context: typer.Context) -> None:
 @app.command("bench", context_settings=_PASSED_ON, add_help_option=False)
 def bench(
     context: typer.Context,
-    what: Annotated[str, typer.Argument(help="speed, peers or hard_budget; further options are passed on.")] = "speed",
+    what: Annotated[
+        str, typer.Argument(help="Its name, such as speed, targets, peers or all; further options are passed on.")
+    ] = "speed",
 ) -> None:
     """Measure speed, or compare with peers, in a clone of the repository."""
     import os

@@ -34,7 +34,7 @@ def kernel_values(kernel, inner, distance):
             return np.exp(distance * np.float32(-1 / (2 * kernel.sigma**2)))
 
 
-def spa_mistakes(X, y, kernels, seed, eta=0.1, alpha=1.0, beta=3.0, gamma=0.99, delta=0.001):
+def spa_mistakes(X, y, kernels, seed=0, eta=0.1, alpha=1.0, beta=3.0, gamma=0.99, delta=0.001):
     """BOMKC(SPA); every kernel has rows of its own, because SPA's kernels share few. Returns mistakes and SVs."""
     rng = np.random.default_rng(seed)
     support = [GrowingRows(X.shape[1], 1) for _ in kernels]

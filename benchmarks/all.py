@@ -1,0 +1,34 @@
+"""`bomkl bench all`: every benchmark of speed, one after another, and the page that shows their rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks import document, end_to_end, growth, guard, roofline, speed_peers, targets
+from benchmarks.common.measure import one_thread
+from benchmarks.common.rows import parser, report
+
+BENCHMARKS = {
+    "targets": targets,
+    "roofline": roofline,
+    "growth": growth,
+    "speed_peers": speed_peers,
+    "end_to_end": end_to_end,
+    "guard": guard,
+}
+
+
+def main() -> None:
+    options = parser(__doc__)
+    options.set_defaults(out=document.FOLDER)
+    options.add_argument("--page", type=Path, default=document.PAGE, help="where to write the page")
+    chosen = options.parse_args()
+    one_thread()
+    for name, benchmark in BENCHMARKS.items():
+        print(f"\n# {name}", flush=True)
+        report(name, benchmark.measure(), benchmark.show, chosen.out)
+    document.write(chosen.out, chosen.page)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What the benchmarks share: how to measure, what to measure against, and generated data."""

@@ -1,0 +1,64 @@
+"""Results are rows: printed as they come, and kept as one JSON object a line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from bomkl import _core
+from bomkl.experiments import environment
+
+Row = dict[str, Any]
+PEERS = ("river", "vowpalwabbit")
+
+
+def machine() -> Row:
+    """Describe what a run was made on."""
+    versions = environment.versions()
+    for package in PEERS:
+        try:
+            versions = versions | {package: version(package)}
+        except PackageNotFoundError:
+            continue
+    facts = {"instruction_set": _core.instruction_set(), "load": round(os.getloadavg()[0], 1)}
+    return {"bench": "machine", **environment.machine(), **facts, **versions}
+
+
+def parser(description: str | None) -> argparse.ArgumentParser:
+    """Return a parser with the option that all benchmarks have."""
+    made = argparse.ArgumentParser(description=(description or "").split("\n")[0])
+    made.add_argument("--out", type=Path, metavar="FOLDER", help="also write the rows to a file in this folder")
+    return made
+
+
+def report(name: str, rows: Iterable[Row], show: Callable[[Row], str], out: Path | None) -> list[Row]:
+    """Print rows as they come, write them to ``out/name.jsonl`` after one that describes the machine, return them."""
+    kept: list[Row] = []
+    for row in rows:
+        kept.append({"bench": name, **{key: _short(value) for key, value in row.items()}})
+        print(show(kept[-1]), flush=True)
+    if out:
+        write_rows(out / f"{name}.jsonl", [machine(), *kept])
+    return kept
+
+
+def write_rows(path: Path, rows: Sequence[Row]) -> None:
+    """Write a file of rows."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row, allow_nan=False) + "\n" for row in rows), encoding="utf-8")
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Read a file of rows; one that does not exist holds none."""
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def _short(value: Any) -> Any:
+    return float(f"{value:.5g}") if isinstance(value, float) else value

@@ -1,0 +1,290 @@
+"""`bomkl bench document`: docs/performance.md and its pictures, from the rows that the benchmarks wrote."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from benchmarks.common import figures
+from benchmarks.common.rows import Row, read_rows
+from benchmarks.guard import TOLERANCE
+from bomkl.experiments.document import (
+    Block,
+    Heading,
+    Listing,
+    Paragraph,
+    Picture,
+    Table,
+    Value,
+    as_markdown,
+)
+from bomkl.experiments.figures import ALGORITHM_ORDER, save
+
+FOLDER = Path("docs/performance")
+PAGE = Path("docs/performance.md")
+PICTURES_AT_WORK = Path("build/performance")  # also as PNG, to look at
+
+ABOUT = """\
+Each benchmark can be run alone (`bomkl bench roofline`, and so on; `--help` says more) and prints what it
+measures. What is compared runs in turn, round by round. Seconds are those that the processor spent, which
+depend less on who else uses the machine than those of the wall, by which only threads are timed. On a busy
+machine the same work still varied by a third, so a line close to its bound is undecided there. The rows behind
+each section are linked from it."""
+
+TARGETS = """\
+What the engine is meant to reach. The bounds on BOMKC(SPA) are those of a core that multiplies matrices at 80
+GFLOP/s, scaled by what this one did in the same run. Lines that are not met are bold."""
+
+ROOFLINE = """\
+One core here multiplies matrices at {gflops:.0f} GFLOP/s (NumPy's sgemm), takes {exps:.1f} G exponentials a
+second (the engine's own, on numbers in the cache) and reads {reads:.0f} GB/s. To score rows against stored rows
+takes 2 d operations and an exponential per Gaussian kernel for each pair, and each stored row must be read
+once. The longest of the three times is the limit. Below are the fraction of it that is reached when 504 float32
+rows meet a pool, and the pairs per second. More than 100 % of sgemm means faster than BLAS; more than 100 % of
+exp, that kernels share exponentials."""
+
+SPARSE = """\
+Rows that are mostly zeros, as CSR and made dense: BOMKC(SPA) learns the stream, then scores its first rows."""
+
+GROWTH = """\
+A generated stream of two classes that overlap as SUSY's do. Exponents are least-squares fits in log-log; the
+last column is the slope between the two largest sizes where these are far enough apart. Each row has to meet
+the support, so an exponent of 1 against rows times support is what the algorithms ask for, and more would be a
+fault."""
+
+PEERS = """\
+The same rows in the same order, one core, one run. The online methods are judged by what they said of each row
+before they saw its label; SVC (LIBSVM) is fitted to the first rows, at most 10,000, and judged by as many of
+the next. Its seconds are those of the fit. `bomkl bench peers` compares accuracy in depth."""
+
+WHOLE = """\
+Rows learned per second, in the setting of the paper's tables: each row is scored, then learned. The Perceptron
+and OMKC keep every mistake and so slow down as they go; they and the budget rivals compute in float64,
+BOMKC(SPA) in float32 except on madelon. Every stream is one run. In brackets, where a stream was stopped after
+some seconds: how many of its rows were learned until then, which the figures are about."""
+
+GUARD = """\
+`bomkl bench guard` runs short pieces of work in turn with one sgemm of 512 columns and compares the ratio of
+their shortest times with the one kept in `benchmarks/guard.toml` for the same instruction set. A case that is
+more than {percent:.0f} % slower three times in a row makes it fail; `--update` keeps new ratios. It is part of
+`make bench`, not of the tests: even a ratio is not steady on a machine that others use."""
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], bold: Sequence[bool] = ()) -> Table:
+    """Make a table of texts; `bold` says which rows are."""
+    marks = bold or [False] * len(rows)
+    lines = (tuple(Value(text, bold=mark) for text in row) for row, mark in zip(rows, marks, strict=True))
+    return Table(tuple(header), tuple(lines))
+
+
+def machine_facts(row: Row) -> list[Block]:
+    versions = ", ".join(
+        f"{name} {row[name]}" for name in ("numpy", "scikit-learn", "river", "vowpalwabbit") if name in row
+    )
+    return [
+        Paragraph(
+            f"Measured on one core of {row['cpu']} ({row['instruction_set']}, {row['system']}), "
+            f"Python {row['python']}, {versions}. {row['load']} processes on average wanted the machine's "
+            f"{row['cores']} cores meanwhile, this one among them."
+        ),
+        Listing(
+            "bomkl bench all        # measures everything again and writes this page, in about a quarter of an hour"
+        ),
+        Paragraph(ABOUT),
+    ]
+
+
+def source(name: str) -> Paragraph:
+    return Paragraph(f"`bomkl bench {name}`, [rows]({FOLDER.name}/{name}.jsonl).")
+
+
+def number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def targets_section(rows: list[Row]) -> list[Block]:
+    lines, missed = [], []
+    for row in rows:
+        if "not_run" in row:
+            lines.append((row["what"], "", "not run", ""))
+        else:
+            sense = "at least" if row["sense"] == ">=" else "at most"
+            bound, seen = (f"{number(row[field])} {row['unit']}".strip() for field in ("bound", "seen"))
+            lines.append((row["what"], f"{sense} {bound}", seen, "yes" if row["met"] else "no"))
+        missed.append(not row.get("met", False))
+    return [
+        Heading("Targets"),
+        Paragraph(TARGETS),
+        table(("target", "bound", "seen", "met"), lines, missed),
+        source("targets"),
+    ]
+
+
+def roofline_section(rows: list[Row]) -> list[Block]:
+    limits = next(row for row in rows if row["kernels"] == "limits")
+    rates = {
+        "gflops": limits["sgemm_gflops"],
+        "exps": limits["exps_per_second"] / 1e9,
+        "reads": limits["bytes_per_second"] / 1e9,
+    }
+    dense = [row for row in rows if "fraction" in row and row["path"] == "fused"]
+    pools = sorted({row["pool"] for row in dense})
+    lines = []
+    for kernels in dict.fromkeys(row["kernels"] for row in dense):
+        for d in sorted({row["d"] for row in dense}):
+            cells = {row["pool"]: row for row in dense if (row["kernels"], row["d"]) == (kernels, d)}
+            shown = (
+                f"{row['fraction']:.0%} of {row['limit']}, {row['pairs_per_second'] / 1e9:.2f} G/s"
+                for row in (cells[pool] for pool in pools)
+            )
+            lines.append((f"{kernels}, d = {d}", *shown))
+    sparse = [row for row in rows if row["kernels"] == "sparse"]
+    return [
+        Heading("How far from the machine's limit"),
+        Paragraph(ROOFLINE.format(**rates)),
+        table(("pool of stored rows", *(f"{pool:,}" for pool in pools)), lines),
+        picture("roofline", "Fraction of the limit against the size of the pool"),
+        Paragraph(SPARSE),
+        table(
+            ("stream", "rows as", "rows", "d", "non-zeros", "rows/s learned", "SVs", "memory", "G pairs/s scored"),
+            [
+                (
+                    row["stream"],
+                    row["rows_as"],
+                    f"{row['rows']:,}",
+                    f"{row['d']:,}",
+                    f"{row['nonzeros_per_row']:.0f}",
+                    f"{row['learn_rows_per_second']:,.0f}",
+                    f"{row['support']:,}",
+                    f"{row['mebibytes']:.1f} MiB",
+                    f"{row['score_pairs_per_second'] / 1e9:.3g}",
+                )
+                for row in sparse
+            ],
+        ),
+        source("roofline"),
+    ]
+
+
+def growth_section(rows: list[Row]) -> list[Block]:
+    def last(row: Row) -> str:
+        return "" if row["last_exponent"] is None else f"{row['last_exponent']:.2f}"
+
+    fits = [row for row in rows if "exponent" in row]
+    return [
+        Heading("How time grows"),
+        Paragraph(GROWTH),
+        table(
+            ("series", "along", "time against", "exponent", "at the end"),
+            [(row["series"], row["along"], row["against"], f"{row['exponent']:.2f}", last(row)) for row in fits],
+        ),
+        picture("growth", "Seconds against rows, budget and columns"),
+        source("growth"),
+    ]
+
+
+def peers_section(rows: list[Row]) -> list[Block]:
+    lines = []
+    for row in rows:
+        if "not_run" in row:
+            lines.append((row["dataset"], row["method"], "not run", "", "", ""))
+            continue
+        cut = "" if row["rows"] == row["of_rows"] else f" of {row['of_rows']:,}"
+        lines.append(
+            (
+                row["dataset"],
+                row["method"],
+                f"{row['rows']:,}{cut}",
+                f"{row['seconds']:.2f}",
+                f"{row['rows_per_second']:,.0f}",
+                f"{100 * row['mistakes']:.2f}",
+            )
+        )
+    return [
+        Heading("Beside others"),
+        Paragraph(PEERS),
+        table(("data", "method", "rows", "seconds", "rows/s", "mistakes %"), lines),
+        picture("speed_peers", "Mistakes against time a row"),
+        source("speed_peers"),
+    ]
+
+
+def end_to_end_section(rows: list[Row]) -> list[Block]:
+    datasets = list(dict.fromkeys(row["dataset"] for row in rows))
+    by_cell = {(row["dataset"], row["algorithm"]): row for row in rows}
+
+    algorithms = [name for name in ALGORITHM_ORDER if any((dataset, name) in by_cell for dataset in datasets)]
+
+    def by_algorithm(corner: str, show: Callable[[Row], str]) -> Table:
+        lines = [
+            (name, *(show(by_cell[d, name]) if (d, name) in by_cell else "" for d in datasets)) for name in algorithms
+        ]
+        return table((corner, *datasets), lines)
+
+    def speed(row: Row) -> str:
+        cut = "" if row["rows"] == row["of_rows"] else f" ({row['rows']:,} rows)"
+        return f"{row['rows_per_second']:,.0f}{cut}"
+
+    return [
+        Heading("Whole streams"),
+        Paragraph(WHOLE),
+        by_algorithm("rows/s", speed),
+        by_algorithm("mistakes %", lambda row: f"{100 * row['mistakes'] / row['rows']:.2f}"),
+        picture("end_to_end", "Rows learned per second"),
+        source("end_to_end"),
+    ]
+
+
+def guard_section(rows: list[Row]) -> list[Block]:
+    return [
+        Heading("Guard against becoming slower"),
+        Paragraph(GUARD.format(percent=100 * (TOLERANCE - 1))),
+        table(("case", "time over sgemm's"), [(row["case"], f"{row['ratio']:.3g}") for row in rows]),
+        source("guard"),
+    ]
+
+
+def picture(name: str, description: str) -> Picture:
+    """Refer to a picture in the folder of rows."""
+    return Picture(f"{FOLDER.name}/{name}.svg", "", description)
+
+
+SECTIONS = {
+    "targets": targets_section,
+    "roofline": roofline_section,
+    "end_to_end": end_to_end_section,
+    "growth": growth_section,
+    "speed_peers": peers_section,
+    "guard": guard_section,
+}
+
+
+def write(folder: Path, page: Path) -> None:
+    """Write the page and, beside the rows, the pictures."""
+    files = {name: read_rows(folder / f"{name}.jsonl") for name in SECTIONS}
+    blocks: list[Block] = [Heading("Performance", 1)]
+    machine = next(iter(next(rows for rows in files.values() if rows)))
+    blocks += machine_facts(machine)
+    for name, section in SECTIONS.items():
+        rows = [row for row in files[name] if row["bench"] == name]
+        if not rows:
+            continue
+        blocks += section(rows)
+        if name in figures.FIGURES:
+            svg = save(lambda name=name, rows=rows: figures.FIGURES[name](rows), PICTURES_AT_WORK, name)
+            (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
+    page.write_text(as_markdown(blocks), encoding="utf-8")
+    print(f"wrote {page}")
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--rows", type=Path, default=FOLDER, help="folder of the rows; pictures go there too")
+    options.add_argument("--page", type=Path, default=PAGE, help="where to write the page")
+    chosen = options.parse_args()
+    write(chosen.rows, chosen.page)
+
+
+if __name__ == "__main__":
+    main()

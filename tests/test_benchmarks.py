@@ -1,0 +1,192 @@
+"""The benchmarks run at tiny sizes and give rows with the fields that the page is made of. No time is asserted."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+pytestmark = pytest.mark.skipif(not (ROOT / "benchmarks").is_dir(), reason="no benchmarks in this installation")
+
+
+@pytest.fixture(autouse=True)
+def benchmarks_can_be_imported(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+
+
+def check_fields(rows, *fields):
+    assert rows
+    for row in rows:
+        missing = [field for field in fields if field not in row]
+        assert not missing, (missing, row)
+
+
+def test_the_exponent_of_a_power_is_found():
+    from benchmarks.common.measure import exponent
+
+    x = np.array([10.0, 20.0, 50.0, 100.0])
+    assert exponent(x, 3e-5 * x**1.5) == pytest.approx(1.5)
+    noisy = 2.0 * x * np.array([1.01, 0.99, 1.01, 0.99])
+    assert exponent(x, noisy) == pytest.approx(1.0, abs=0.02)
+
+
+def test_work_in_turn_is_warmed_up_and_alternates():
+    from benchmarks.common.measure import in_turn
+
+    calls = []
+    times = in_turn(lambda: calls.append("a"), lambda: calls.append("b"), seconds=0, rounds=2)
+    assert calls == ["a", "b"] * 3
+    assert [len(taken) for taken in times] == [2, 2]
+
+
+def test_rows_are_written_behind_the_machine_and_read_back(tmp_path, capsys):
+    from benchmarks.common.rows import read_rows, report
+
+    kept = report("example", iter([{"x": 1 / 3, "n": 2}]), lambda row: f"x = {row['x']}", tmp_path)
+    assert kept == [{"bench": "example", "x": 0.33333, "n": 2}]
+    assert capsys.readouterr().out == "x = 0.33333\n"
+    machine, *rows = read_rows(tmp_path / "example.jsonl")
+    assert machine["bench"] == "machine"
+    assert machine["instruction_set"]
+    assert rows == kept
+
+
+def test_a_model_with_a_pool_scores_as_its_expansion_says():
+    from benchmarks.common.generated import model_with_pool
+
+    from bomkl.kernels import Gaussian
+
+    model = model_with_pool([Gaussian(1.0)], rows=70, d=3)
+    X = np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32)
+    squared = ((X[:, None] - model.support_vectors_[None]) ** 2).sum(axis=2)
+    assert model.n_support_.tolist() == [70]
+    np.testing.assert_allclose(model.decision_function(X), np.exp(-squared / 2) @ model.dual_coef_[:, 0], rtol=1e-4)
+
+
+def test_roofline():
+    from benchmarks import roofline
+    from benchmarks.common.generated import text_like
+
+    limits, *dense = roofline.dense_rows([4], [50], seconds=0)
+    check_fields([limits], "sgemm_gflops", "exps_per_second", "bytes_per_second")
+    assert [(row["kernels"], row["path"]) for row in dense] == [
+        (kernels, path) for kernels in ("one Gaussian", "16 kernels") for path in ("fused", "decision_function")
+    ]
+    check_fields(dense, "d", "pool", "pairs_per_second", "limit", "fraction", "of_sgemm", "of_exp")
+    X, y = text_like(60, d=500, nonzeros=10)
+    assert (np.diff(X.indptr) == 10).all()
+    csr, filled = roofline.sparse_cell("text", X, y, seconds=0)
+    assert (csr["rows_as"], filled["rows_as"]) == ("CSR", "dense")
+    assert csr["support"] == filled["support"] > 0
+    for row in (limits, *dense, csr):
+        assert roofline.show(row)
+
+
+def test_end_to_end_on_the_bundled_data(monkeypatch):
+    from benchmarks import end_to_end
+
+    import bomkl
+
+    monkeypatch.setenv("BOMKL_DATA", str(Path(bomkl.__file__).parent / "data"))
+    rows = list(end_to_end.measure(["magic04"], rows=300))
+    check_fields(rows, "rows_per_second", "mistakes", "support", "seconds", "mebibytes")
+    assert len({row["algorithm"] for row in rows}) == 9
+    assert all((row["rows"], row["of_rows"]) == (300, 300) for row in rows)
+    (cut,) = end_to_end.measure(["magic04"], ["BOMKC(SPA)"], rows=5_000, most_seconds=1e-9)
+    assert (cut["rows"], cut["of_rows"]) == (end_to_end.CHUNK, 5_000)
+    assert end_to_end.show(rows[0])
+
+
+def test_growth():
+    from benchmarks import growth
+
+    every = {(series.along, series.name): series for series in growth.series(scale=64)}
+    for key in (("rows", "BOMKC(SPA), beta = 3"), ("budget", "BOMKC(RBP)"), ("columns", "OMKC(DD)")):
+        series = every[key]
+        *points, fit = growth.run(series)
+        check_fields(points, "series", "along", "size", "seconds", "support")
+        check_fields([fit], "exponent", "last_exponent", "against")
+        assert growth.show(points[0])
+        assert growth.show(fit)
+
+
+def test_peers_that_are_not_installed_are_said_to_be_missing(monkeypatch):
+    from benchmarks import speed_peers
+
+    def missing(X, y, n_jobs):
+        raise SystemExit("no_such_peer is not installed")
+
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    y = (X[:, 0] > 0).astype(int)
+    monkeypatch.setitem(speed_peers.ONLINE, "missing", missing)
+    assert "not installed" in speed_peers.run_online("missing", X, y)["not_run"]
+    fields = ("rows", "seconds", "rows_per_second", "mistakes")
+    check_fields([speed_peers.run_online("BOMKC(SPA)", X, y), speed_peers.run_svc(X, y)], *fields)
+
+
+def test_a_target_says_whether_it_is_met():
+    from benchmarks import targets
+
+    assert targets.at_most("x", 1.0, 2.0, "s")["met"] is False
+    assert targets.at_least("x", 1.0, 2.0, "s")["met"] is True
+    (row,) = targets.one_row()
+    check_fields([row], "bound", "seen", "way", "support")
+    assert targets.show(row)
+
+
+def test_a_line_without_its_data_is_not_run(monkeypatch):
+    from benchmarks import targets
+
+    from bomkl.experiments.datasets import MissingDataError
+
+    def absent():
+        raise MissingDataError("nowhere to be found")
+        yield
+
+    monkeypatch.setattr(targets, "LINES", {"a line": absent})
+    (row,) = targets.measure()
+    assert targets.show(row).endswith("not run: nowhere to be found")
+
+
+def test_the_guard_fails_on_what_has_become_slower_and_stays_so():
+    from benchmarks import guard
+
+    reference = {"case": 1.0}
+    assert not guard.check("case", lambda: 1.2, reference)["slower"]
+    regression = guard.check("case", lambda: 2.0, reference)
+    assert regression["slower"]
+    assert "SLOWER" in guard.show(regression)
+    disturbed = iter([2.0, 1.1])
+    assert not guard.check("case", lambda: next(disturbed), reference)["slower"]
+    assert not guard.check("new case", lambda: 9.0, reference)["slower"]
+
+
+def test_the_guard_exits_with_an_error_on_a_regression(monkeypatch, tmp_path):
+    from benchmarks import guard
+
+    from bomkl import _core
+
+    name, case = "learn, BOMKC(SPA)", guard.paper_learning("BOMKC(SPA)", 200)
+    monkeypatch.setattr(guard, "REFERENCE", tmp_path / "guard.toml")
+    guard.write_reference({_core.instruction_set(): {name: 1e-9}}, guard.REFERENCE)
+    kept = guard.read_reference(guard.REFERENCE)[_core.instruction_set()]
+    monkeypatch.setattr(guard, "measure", lambda reference: iter([guard.check(name, lambda: 1.0, kept)]))
+    monkeypatch.setattr(sys, "argv", ["guard"])
+    with pytest.raises(SystemExit, match=r"slower than guard.toml allows: learn, BOMKC\(SPA\)"):
+        guard.main()
+    assert case()() is not None
+
+
+def test_the_page_is_made_from_the_rows_that_are_kept(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    import shutil
+
+    from benchmarks import document
+
+    rows = tmp_path / "rows"
+    shutil.copytree(ROOT / document.FOLDER, rows)
+    monkeypatch.setattr(document, "PICTURES_AT_WORK", tmp_path / "pictures")
+    document.write(rows, tmp_path / "page.md")
+    assert (tmp_path / "page.md").read_text() == (ROOT / document.PAGE).read_text(), "run: bomkl bench document"
