@@ -80,7 +80,8 @@ public:
                 }
                 expansion.slots.push_back(slot);
                 expansion.coefs.push_back(coef);
-                expansion.diagonal.push_back(scores_.self_value_of(e % m_, row_of(arrays, arrays.term_rows[j])));
+                const double self = scores_.self_value_of(e % m_, row_of(arrays, arrays.term_rows[j]));
+                expansion.diagonal.push_back(replacement_norm(self));
             }
             expansion.scale = arrays.scales[e];
             expansion.forgetron = {arrays.forgetron[2 * e], arrays.forgetron[2 * e + 1]};
@@ -266,6 +267,9 @@ private:
         if (combiner.share > 0) share_weights(log_weights, m_, combiner.share, shared_);
     }
 
+    // What k(x, x) counts as when a row replaces another.
+    double replacement_norm(double self) const { return config_.learner.unit_norm ? 1 : self; }
+
     void update_expansion(int e, double y, double f, double weight, Draws& draws) {
         const bool regression = config_.task == Task::regression;
         Example x;
@@ -289,7 +293,7 @@ private:
             return;
         }
         Support<T, Engine> support(*this, state_.pool, state_.expansions[e], config_.budget,
-                                   scores_.values_of(e), self);
+                                   scores_.values_of(e), replacement_norm(self));
         switch (spec.kind) {
             case LearnerKind::perceptron: return perceptron(support, x, spec);
             case LearnerKind::pa: return pa(support, x, spec);

@@ -27,6 +27,7 @@ LEARNERS = [
     (Forgetron(), 20),
     (BOGD(), 20),
     (BPAS(), 20),
+    (BPAS(unit_norm=True), 20),
     (Projectron(), None),
     (Projectron(margin_updates=True), 20),
 ]
@@ -52,6 +53,17 @@ class TestLearning:
                 assert model.decision_function(X[t : t + 1])[0] == whole[t]
             model.partial_fit(X[t : t + 1], y[t : t + 1], classes=[-1, 1])
         assert model.mistakes_ == np.sum(whole * y <= 0)
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_unit_norm_stops_coefficients_that_grow(self, dtype):
+        X, y = moons()
+        kernels = [Polynomial(3), Gaussian(1.0)]
+        model = BudgetMKLClassifier(kernels, BPAS(unit_norm=True), selection_delta=None, budget=20)
+        margins = model.score_and_learn((30 * X).astype(dtype), y)
+        assert np.isfinite(margins).all()
+        polynomial, gaussian = np.abs(model.dual_coef_).max(axis=0)
+        assert polynomial == 1e6
+        assert gaussian < 1e3
 
     def test_fitted_attributes_describe_the_function(self):
         X, y = moons()

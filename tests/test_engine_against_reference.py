@@ -71,6 +71,7 @@ EXACT_LEARNERS = {
     "RBP": (RBP(), 5),
     "BOGD": (BOGD(eta=0.5, regularization=1.0), 6),
     "BPAS": (BPAS(C=0.25), 5),
+    "BPAS-unit": (BPAS(C=0.25, unit_norm=True), 5),
 }
 LEARNERS = {
     "Perceptron": (Perceptron(), None),
@@ -83,11 +84,12 @@ LEARNERS = {
     "Forgetron": (Forgetron(), 8),
     "BOGD": (BOGD(eta=0.3, regularization=0.2), 15),
     "BPAS": (BPAS(C=0.2), 10),
+    "BPAS-unit": (BPAS(C=0.2, unit_norm=True), 10),
     "Projectron": (Projectron(threshold=0.6), None),
     "Projectron-budget": (Projectron(threshold=0.3), 8),
     "Projectron++": (Projectron(threshold=0.6, margin_updates=True), None),
 }
-REGRESSION_LEARNERS = ("PA", "PA-budget", "SPA", "SPA-budget", "BOGD", "BPAS")
+REGRESSION_LEARNERS = ("PA", "PA-budget", "SPA", "SPA-budget", "BOGD", "BPAS", "BPAS-unit")
 # A few pairs that meet every combiner, every kind of selection and every scope.
 PAIRS = [
     ("uniform", "number-both"),

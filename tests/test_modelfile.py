@@ -32,6 +32,7 @@ LEARNERS = [
     Forgetron(),
     BOGD(),
     BPAS(),
+    BPAS(unit_norm=True),
     Projectron(),
     Projectron(margin_updates=True),
 ]

@@ -7,7 +7,7 @@ from bomkl import paper
 from bomkl.combiners import Uniform
 from bomkl.demo import load_demo_data
 from bomkl.kernels import Gaussian
-from bomkl.learners import SPA
+from bomkl.learners import BPAS, SPA
 
 PERMUTATIONS = 10
 
@@ -58,6 +58,13 @@ def test_table_2_on_magic04(name, rate):
     assert svs == 16 * 254
 
 
+def test_bpas_on_ijcnn1(paper_data):
+    """Where the polynomial kernels would win if BPAS projected on them with their own k(x, x), at 8.1 %."""
+    rate, svs = run("BOMKC(BPAS)", *paper_data("ijcnn1"), budget=353, permutations=1)
+    assert rate == pytest.approx(9.68, abs=0.1)
+    assert svs == 16 * 353
+
+
 def test_a_uniform_vote_on_madelon_always_errs_half_the_time(paper_data):
     X, y = paper_data("madelon")
     assert run("OMKC(U)", X, y, permutations=1)[0] == 50.0
@@ -75,6 +82,7 @@ def test_every_name_gives_a_fresh_estimator_that_learns():
 def test_table_2_names_and_the_default_setting():
     assert paper.algorithm("SPA").learner == SPA(eta=0.1, alpha=1.0, beta=3.0)
     assert paper.algorithm("RBP", 7).budget == 7
+    assert paper.algorithm("BPAS").learner == BPAS(C=0.1, unit_norm=True)
     assert paper.algorithm("OMKC(U)").combiner == Uniform()
     assert len(paper.ALGORITHMS) == 9
 

@@ -52,7 +52,7 @@ regression_rules = st.one_of(
     st.builds(
         lambda eta, alpha, ratio: SPA(eta=eta, alpha=alpha, beta=alpha * ratio), positive, positive, st.floats(1, 3)
     ),
-    st.builds(BPAS, C=positive),
+    st.builds(BPAS, C=positive, unit_norm=st.booleans()),
     st.builds(BOGD, eta=positive, regularization=st.floats(0, 0.9)),
 )
 any_rules = st.one_of(

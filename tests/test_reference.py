@@ -143,6 +143,24 @@ def test_bpas_breaks_ties_by_age_and_survives_a_null_row():
     assert f.coefficients == [-0.5, 0.25]
 
 
+def test_bpas_with_unit_norm_takes_every_self_value_as_one():
+    # k_rr = 4 and 1/4, k_rt = 4 and 1/2: costs 1 - 16 and 1 - 1/4, so the first row goes and 4 of its 0.5 are kept
+    f = Expansion(Linear(), 2, [np.array([2.0]), np.array([0.5])], [0.5, 0.5])
+    passive_aggressive(f, example_of(f, np.array([2.0]), -1.0), BPAS(C=0.25, unit_norm=True))
+    assert np.array_equal(f.rows, [[0.5], [2.0]])
+    assert f.coefficients == [0.5, 0.5 * 4 - 0.25]
+
+
+def test_bpas_with_unit_norm_is_the_same_where_the_norm_is_one():
+    rng = np.random.default_rng(0)
+    plain, unit = (Expansion(Gaussian(0.7), 4) for _ in range(2))
+    for x, y in zip(rng.normal(size=(40, 2)), rng.choice([-1.0, 1.0], 40), strict=True):
+        passive_aggressive(plain, example_of(plain, x, y), BPAS())
+        passive_aggressive(unit, example_of(unit, x, y), BPAS(unit_norm=True))
+    assert np.array_equal(plain.rows, unit.rows)
+    assert plain.coefficients == pytest.approx(unit.coefficients)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_forgetron_shrinkage_against_a_grid(seed):
     rng = np.random.default_rng(seed)

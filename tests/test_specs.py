@@ -19,6 +19,7 @@ NAN, INF = float("nan"), float("inf")
         (lambda: SPA(beta=NAN), "'beta' parameter of SPA .* Got nan"),
         (lambda: PA(C=INF), "'C' parameter of PA .* Got inf"),
         (lambda: BPAS(C="1"), "'C' parameter of BPAS .* Got '1'"),
+        (lambda: BPAS(unit_norm=1), "'unit_norm' parameter of BPAS must be True or False. Got 1"),
         (lambda: BOGD(eta=2.0, regularization=0.5), r"'regularization' parameter of BOGD must be < 1 / eta \(0.5\)"),
         (lambda: BOGD(regularization=-0.1), "'regularization' parameter of BOGD"),
         (lambda: Projectron(threshold=0), "'threshold' parameter of Projectron"),

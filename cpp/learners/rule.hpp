@@ -19,6 +19,7 @@ struct LearnerSpec {
     double regularization = 0;
     double threshold = 0;
     bool margin_updates = false;
+    bool unit_norm = false;
 };
 
 struct Example {

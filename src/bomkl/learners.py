@@ -138,18 +138,23 @@ class BPAS:
     ----------
     C : float, default=0.1
         Largest step, > 0.
+    unit_norm : bool, default=False
+        Take k(x, x) as 1 for every kernel when a row replaces another, as the paper's tables do. For kernels where it
+        is not 1, such as polynomials, the projection is then wrong and the coefficients grow; they stop at 10^6.
 
     Examples
     --------
     >>> from bomkl.learners import BPAS
     >>> BPAS()
-    BPAS(C=0.1)
+    BPAS(C=0.1, unit_norm=False)
     """
 
     C: float = 0.1
+    unit_norm: bool = False
 
     def __post_init__(self) -> None:
         check_positive("BPAS", "C", self.C)
+        check_bool("BPAS", "unit_norm", self.unit_norm)
 
 
 @dataclass(frozen=True)

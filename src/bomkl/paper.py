@@ -153,7 +153,7 @@ def algorithm(name: str, budget: int | None = None) -> BudgetMKLClassifier:
         "BOMKC(RBP)": {"learner": RBP()},
         "BOMKC(Forgetron)": {"learner": Forgetron()},
         "BOMKC(BOGD)": {"learner": BOGD(eta=0.1, regularization=0.1)},
-        "BOMKC(BPAS)": {"learner": BPAS(C=0.1)},
+        "BOMKC(BPAS)": {"learner": BPAS(C=0.1, unit_norm=True)},
     }
     if full_name in BUDGET_ALGORITHMS:
         by_vote["budget"] = DEFAULT_BUDGET if budget is None else budget

@@ -118,7 +118,7 @@ def passive_aggressive(f: Expansion, example: Example, learner: PA | BPAS) -> No
     """PA-I (Crammer et al. 2006), at the budget BPA-S (Wang & Vucetic 2010); regression as in Sahoo et al. 2014."""
     if example.loss > 0:
         tau = pa_step(learner.C * example.weight, example)
-        add_or_replace(f, example.x, tau * example.y)
+        add_or_replace(f, example.x, tau * example.y, isinstance(learner, BPAS) and learner.unit_norm)
 
 
 def sparse_passive_aggressive(f: Expansion, example: Example, learner: SPA) -> None:
@@ -135,15 +135,25 @@ def pa_step(largest: float, example: Example) -> float:
     return min(largest, example.loss / example.scale if example.scale > 0 else math.inf)
 
 
-def add_or_replace(f: Expansion, x: Vector, coefficient: float) -> None:
-    """Add a row; at the budget it takes over the projection of the row that costs least to drop (BPA-S)."""
+LARGEST_UNIT_COEFFICIENT = 1e6
+"""Where BPA-S stops coefficients that grow because k(x, x) counts as 1 and is larger."""
+
+
+def add_or_replace(f: Expansion, x: Vector, coefficient: float, unit_norm: bool = False) -> None:
+    """Add a row; at the budget it takes over the projection of the row that costs least to drop (BPA-S).
+
+    With unit_norm, k(x, x) counts as 1 for every row.
+    """
     if f.full:
-        k_tt, k_t = f.square(x), f.values(x)
+        k_tt, k_t = 1.0 if unit_norm else f.square(x), f.values(x)
+        k_rr = [1.0 if unit_norm else f.square(z) for z in f.rows]
         kept = [k_rt**2 / k_tt if k_tt > 0 else 0.0 for k_rt in k_t]
-        cost = [c**2 * (f.square(z) - kept_r) for c, z, kept_r in zip(f.coefficients, f.rows, kept, strict=True)]
+        cost = [c**2 * (norm - kept_r) for c, norm, kept_r in zip(f.coefficients, k_rr, kept, strict=True)]
         r = int(np.argmin(cost))
         c_r = f.drop(r)
         coefficient += c_r * float(k_t[r]) / k_tt if k_tt > 0 else 0.0
+    if unit_norm:
+        coefficient = min(max(coefficient, -LARGEST_UNIT_COEFFICIENT), LARGEST_UNIT_COEFFICIENT)
     f.add(x, coefficient)
 
 

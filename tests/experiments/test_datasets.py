@@ -1,14 +1,21 @@
 """The data registry: what is known, where it is looked for, what happens when it is not there."""
 
+import bz2
 import dataclasses
+import functools
 import sys
+import threading
 import types
+from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
-from bomkl.experiments import datasets
+from bomkl.experiments import commands, datasets
 from bomkl.experiments.converters import DataFileError
 from bomkl.experiments.datasets import DatasetSpec, MissingDataError, fetch, get_spec, load_dataset, registry
 from bomkl.experiments.names import UnknownNameError
@@ -107,14 +114,83 @@ def test_without_a_network_it_says_what_to_do(data_folder: Path, monkeypatch: py
         fetch(SPEC)
 
 
-def test_pooch_itself_is_called_correctly(data_folder: Path) -> None:
-    pooch = pytest.importorskip("pooch")
-    assert pooch.retrieve is not None
-    local = data_folder / "elsewhere.svm"
-    local.write_text(SVM)
-    # A file whose address cannot be resolved anywhere: the error of the real library becomes ours.
-    with pytest.raises(MissingDataError, match="cannot be reached"):
-        fetch(dataclasses.replace(SPEC, sources=("http://nowhere.invalid/tiny.svm",)))
+@pytest.fixture
+def web_page(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """A web server on this machine: its address, and the folder it serves."""
+    folder = tmp_path / "web"
+    folder.mkdir()
+    handler = functools.partial(SimpleHTTPRequestHandler, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}", folder
+        server.shutdown()
+        thread.join()
+
+
+def at(address: str, spec: DatasetSpec, **changes: Any) -> DatasetSpec:
+    """The data set, to be had from another address."""
+    return dataclasses.replace(spec, sources=tuple(f"{address}/{name}" for name in spec.source_files), **changes)
+
+
+def test_the_command_downloads_checks_and_converts(data_folder: Path, web_page: tuple[str, Path]) -> None:
+    """With the real pooch, in the format of ijcnn1: svmlight under bz2."""
+    pytest.importorskip("pooch")
+    address, folder = web_page
+    (folder / "ijcnn1.bz2").write_bytes(bz2.compress(b"-1.000000 1:0.5 4:-0.25 \n1.000000 2:1 \n"))
+    X, y = np.array([[0.5, 0, 0, -0.25], [0, 1, 0, 0]]), np.array([-1, 1])
+    spec = at(address, get_spec("ijcnn1"), rows=2, columns=4, sha256=datasets.canonical_sha256(X, y))
+    datasets.register_dataset(spec)
+    result = CliRunner().invoke(commands.datasets_app, ["fetch", "ijcnn1"])
+    assert result.exit_code == 0
+    assert result.stdout.strip() == str(datasets.cache_folder() / "ijcnn1.npz")
+    data = load_dataset("ijcnn1")
+    assert np.array_equal(data.X, X)
+    assert np.array_equal(data.y, y)
+
+
+def test_two_files_become_one_data_set(data_folder: Path, web_page: tuple[str, Path]) -> None:
+    """As a9a: the training file, then the test file."""
+    pytest.importorskip("pooch")
+    address, folder = web_page
+    (folder / "a9a").write_text("-1 3:1 11:1 \n+1 5:1 \n")
+    (folder / "a9a.t").write_text("-1 1:1 123:1 \n")
+    data = load_dataset(at(address, get_spec("a9a"), rows=3, sha256=None))
+    assert [np.flatnonzero(row).tolist() for row in data.X] == [[2, 10], [4], [0, 122]]
+    assert data.y.tolist() == [-1, 1, -1]
+
+
+def test_magic04_is_downloaded_in_ucis_format(data_folder: Path, web_page: tuple[str, Path]) -> None:
+    pytest.importorskip("pooch")
+    address, folder = web_page
+    lines = "28.7967,16.0021,2.6449,0.3918,0.1982,27.7004,22.011,-8.2027,40.092,81.8828,g\n"
+    lines += "31.6036,11.7235,2.5185,0.5303,0.3773,26.2722,23.8238,-9.9574,6.3609,205.261,h\n"
+    (folder / "magic04.data").write_text(lines)
+    data = load_dataset(at(address, get_spec("magic04"), rows=2, sha256=None))
+    assert data.X[1, -1] == np.float32(205.261)
+    assert data.y.tolist() == [1, -1]
+
+
+def test_a_broken_download_is_refused_and_not_kept(data_folder: Path, web_page: tuple[str, Path]) -> None:
+    pytest.importorskip("pooch")
+    address, folder = web_page
+    X, y = np.array([[0.5, 0, 2], [0, 1, 0]]), np.array([-1, 1])
+    spec = at(address, SPEC, sha256=datasets.canonical_sha256(X, y))
+    (folder / "tiny.svm").write_text(SVM.splitlines()[0])
+    with pytest.raises(DataFileError, match="1 rows of 3 columns instead of 2 rows"):
+        fetch(spec)
+    (folder / "tiny.svm").write_text(SVM.replace("0.5", "0.75"))
+    with pytest.raises(DataFileError, match="the content is not tiny's"):
+        fetch(spec)
+    (folder / "tiny.svm").write_text(SVM)
+    assert np.array_equal(load_dataset(spec).X, X)
+
+
+def test_an_address_that_does_not_answer_is_named(data_folder: Path, web_page: tuple[str, Path]) -> None:
+    pytest.importorskip("pooch")
+    for address in (web_page[0], "http://nowhere.invalid"):  # no such page, no such host
+        with pytest.raises(MissingDataError, match=rf"{address}/tiny\.svm cannot be reached"):
+            fetch(at(address, SPEC))
 
 
 @pytest.mark.parametrize(("name", "message"), [("kdd08", "registration at"), ("susy-sample", "or fetch susy")])

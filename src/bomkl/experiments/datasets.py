@@ -176,7 +176,14 @@ def fetch(spec: DatasetSpec) -> Path:
         _checked(spec, found[0], read_npz(found[0]))
         return found[0]
     sources = found or _download(spec)
-    X, y = _checked(spec, sources[-1], CONVERTERS[spec.format](sources, spec.columns))
+    try:
+        X, y = _checked(spec, sources[-1], CONVERTERS[spec.format](sources, spec.columns))
+    except DataFileError:
+        if not found:
+            # A download that broke off must not be what the next call finds in the cache.
+            for source in sources:
+                source.unlink()
+        raise
     return _save(spec, X, y)
 
 
