@@ -77,7 +77,8 @@ Config parse_config(const nb::dict& d) {
     };
     c.learner = {LearnerKind(nb::cast<int>(learner["kind"])), number(learner, "eta"), number(learner, "alpha"),
                  number(learner, "beta"), number(learner, "regularization"), number(learner, "threshold"),
-                 number(learner, "margin_updates") != 0, number(learner, "unit_norm") != 0};
+                 number(learner, "margin_updates") != 0, number(learner, "unit_norm") != 0,
+                 number(learner, "may_grow") != 0};
     const auto combiner = nb::cast<nb::dict>(d["combiner"]);
     c.combiner = {nb::cast<bool>(combiner["hedge"]), Loss(nb::cast<int>(combiner["loss"])),
                   nb::cast<double>(combiner["log_gamma"]), nb::cast<double>(combiner["share"]),

@@ -76,7 +76,7 @@ public:
     }
     void scale(double factor) {
         e_.scale *= factor;
-        if (e_.scale >= 0x1p-20) return;
+        if (e_.scale >= 0x1p-20 && e_.scale <= 0x1p20) return;
         for (T& c : e_.coefs) c = T(double(c) * e_.scale);
         e_.scale = 1;
     }

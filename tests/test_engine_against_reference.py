@@ -82,6 +82,7 @@ LEARNERS = {
     "SPA-budget": (SPA(eta=0.2, alpha=0.9, beta=1.1), 12),
     "RBP": (RBP(), 8),
     "Forgetron": (Forgetron(), 8),
+    "Forgetron-grow": (Forgetron(may_grow=True), 8),
     "BOGD": (BOGD(eta=0.3, regularization=0.2), 15),
     "BPAS": (BPAS(C=0.2), 10),
     "BPAS-unit": (BPAS(C=0.2, unit_norm=True), 10),

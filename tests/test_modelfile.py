@@ -29,7 +29,7 @@ LEARNERS = [
     PA(),
     SPA(),
     RBP(),
-    Forgetron(),
+    Forgetron(may_grow=True),
     BOGD(),
     BPAS(),
     BPAS(unit_norm=True),

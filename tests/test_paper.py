@@ -7,7 +7,7 @@ from bomkl import paper
 from bomkl.combiners import Uniform
 from bomkl.demo import load_demo_data
 from bomkl.kernels import Gaussian
-from bomkl.learners import BPAS, SPA
+from bomkl.learners import BPAS, SPA, Forgetron
 
 PERMUTATIONS = 10
 
@@ -83,6 +83,7 @@ def test_table_2_names_and_the_default_setting():
     assert paper.algorithm("SPA").learner == SPA(eta=0.1, alpha=1.0, beta=3.0)
     assert paper.algorithm("RBP", 7).budget == 7
     assert paper.algorithm("BPAS").learner == BPAS(C=0.1, unit_norm=True)
+    assert paper.algorithm("Forgetron").learner == Forgetron(may_grow=True)
     assert paper.algorithm("OMKC(U)").combiner == Uniform()
     assert len(paper.ALGORITHMS) == 9
 

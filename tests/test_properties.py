@@ -59,7 +59,7 @@ any_rules = st.one_of(
     regression_rules,
     st.just(Perceptron()),
     st.just(RBP()),
-    st.just(Forgetron()),
+    st.builds(Forgetron, may_grow=st.booleans()),
     st.builds(Projectron, threshold=st.floats(0.2, 1.0), margin_updates=st.booleans()),
 )
 

@@ -170,6 +170,20 @@ def test_forgetron_shrinkage_against_a_grid(seed):
     assert forgetron_shrinkage(a, b, q) == pytest.approx(allowed.max(), abs=1e-5)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_forgetron_that_may_grow_does_so_only_where_the_rule_allows_it_again(seed):
+    rng = np.random.default_rng(seed)
+    a, b, q = -rng.uniform(0.05, 1), rng.uniform(0.1, 3), -rng.uniform(0.01, 2)
+    phi = forgetron_shrinkage(a, b, q, may_grow=True)
+    if a + b + q <= 0:
+        assert phi == 1
+    else:
+        assert phi > 1
+        assert a * phi**2 + b * phi + q == pytest.approx(0, abs=1e-9)
+        assert a * (0.99 * phi) ** 2 + b * 0.99 * phi + q > 0
+    assert forgetron_shrinkage(-a, b, q, may_grow=True) == forgetron_shrinkage(-a, b, q)
+
+
 @pytest.mark.parametrize("kernel", [Gaussian(1.3), Gaussian(0.5)])
 def test_forgetron_keeps_its_damage_within_bounds_and_forgets_the_oldest(kernel):
     """Dekel et al.: the shrinking may use up (15/32) M; the damage is Psi(sigma phi, phi mu) of each forgotten row."""

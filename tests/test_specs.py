@@ -5,7 +5,7 @@ import pytest
 
 from bomkl.combiners import Hedge
 from bomkl.kernels import Cauchy, Cosine, Exponential, Gaussian, Linear, Polynomial, paper_kernels
-from bomkl.learners import BOGD, BPAS, PA, SPA, Projectron
+from bomkl.learners import BOGD, BPAS, PA, SPA, Forgetron, Projectron
 
 NAN, INF = float("nan"), float("inf")
 
@@ -19,6 +19,7 @@ NAN, INF = float("nan"), float("inf")
         (lambda: SPA(beta=NAN), "'beta' parameter of SPA .* Got nan"),
         (lambda: PA(C=INF), "'C' parameter of PA .* Got inf"),
         (lambda: BPAS(C="1"), "'C' parameter of BPAS .* Got '1'"),
+        (lambda: Forgetron(may_grow=1), "'may_grow' parameter of Forgetron must be True or False. Got 1"),
         (lambda: BPAS(unit_norm=1), "'unit_norm' parameter of BPAS must be True or False. Got 1"),
         (lambda: BOGD(eta=2.0, regularization=0.5), r"'regularization' parameter of BOGD must be < 1 / eta \(0.5\)"),
         (lambda: BOGD(regularization=-0.1), "'regularization' parameter of BOGD"),

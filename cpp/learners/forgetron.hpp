@@ -5,14 +5,17 @@
 
 namespace bomkl {
 
-// The largest phi in (0, 1] with a phi^2 + b phi + q <= 0, where b > 0 and q < 0.
-inline double forgetron_shrink(double a, double b, double q) {
+// The largest phi in (0, 1] with a phi^2 + b phi + q <= 0, where b > 0 and q < 0. May it grow, then the smallest phi > 1 where
+// the inequality holds again, if there is one.
+inline double forgetron_shrink(double a, double b, double q, bool may_grow) {
     if (a + b + q <= 0) return 1;
-    return a == 0 ? -q / b : (-b + std::sqrt(b * b - 4 * a * q)) / (2 * a);
+    if (a == 0) return -q / b;
+    const double root = std::sqrt(b * b - 4 * a * q);
+    return (may_grow && a < 0 ? -b - root : -b + root) / (2 * a);
 }
 
 template <class Support>
-void forgetron(Support& support, const Example& x, const LearnerSpec&) {
+void forgetron(Support& support, const Example& x, const LearnerSpec& spec) {
     if (x.agreement > 0) return;
     const bool over_budget = support.full();
     support.add(x.weight * x.direction);
@@ -22,7 +25,7 @@ void forgetron(Support& support, const Example& x, const LearnerSpec&) {
     const double sigma = std::fabs(support.coef(0));
     const double mu = std::copysign(1.0, support.coef(0)) * support.score_of_oldest();
     const double a = sigma * sigma - 2 * sigma * mu, b = 2 * sigma;
-    const double phi = forgetron_shrink(a, b, progress.damage - 15.0 / 32.0 * progress.mistakes);
+    const double phi = forgetron_shrink(a, b, progress.damage - 15.0 / 32.0 * progress.mistakes, spec.may_grow);
     support.scale(phi);
     progress.damage += a * phi * phi + b * phi;
     support.drop(0);

@@ -20,6 +20,7 @@ struct LearnerSpec {
     double threshold = 0;
     bool margin_updates = false;
     bool unit_norm = false;
+    bool may_grow = false;
 };
 
 struct Example {

@@ -92,12 +92,23 @@ class RBP:
 class Forgetron:
     """Self-tuned Forgetron: over budget, shrink all coefficients and drop the oldest row (Dekel et al., 2005).
 
+    Parameters
+    ----------
+    may_grow : bool, default=False
+        Where the rule allows either a factor below 1 or one above some number larger than 1, take the latter, as the
+        paper's tables do. The coefficients then grow at times, against the algorithm's definition.
+
     Examples
     --------
     >>> from bomkl.learners import Forgetron
     >>> Forgetron()
-    Forgetron()
+    Forgetron(may_grow=False)
     """
+
+    may_grow: bool = False
+
+    def __post_init__(self) -> None:
+        check_bool("Forgetron", "may_grow", self.may_grow)
 
 
 @dataclass(frozen=True)

@@ -151,7 +151,7 @@ def algorithm(name: str, budget: int | None = None) -> BudgetMKLClassifier:
         "OMKC(DS)": {"learner": Perceptron(), "selection_delta": 0.001, "selection_scope": "combination"},
         "OMKC(SS)": {"learner": Perceptron(), **sampled, "selection_scope": "both"},
         "BOMKC(RBP)": {"learner": RBP()},
-        "BOMKC(Forgetron)": {"learner": Forgetron()},
+        "BOMKC(Forgetron)": {"learner": Forgetron(may_grow=True)},
         "BOMKC(BOGD)": {"learner": BOGD(eta=0.1, regularization=0.1)},
         "BOMKC(BPAS)": {"learner": BPAS(C=0.1, unit_norm=True)},
     }

@@ -165,7 +165,7 @@ def random_budget_perceptron(f: Expansion, example: Example, _: RBP) -> None:
         f.add(example.x, example.weight * example.y)
 
 
-def forgetron(f: Expansion, example: Example, _: Forgetron) -> None:
+def forgetron(f: Expansion, example: Example, learner: Forgetron) -> None:
     """Self-tuned Forgetron (Dekel et al. 2005): beyond the budget shrink all by phi, then forget the oldest row."""
     if example.margin <= 0:
         f.add(example.x, example.weight * example.y)
@@ -174,17 +174,23 @@ def forgetron(f: Expansion, example: Example, _: Forgetron) -> None:
             sigma = abs(f.coefficients[0])
             mu = sign(f.coefficients[0]) * f(f.rows[0])
             a, b = sigma**2 - 2 * sigma * mu, 2 * sigma
-            phi = forgetron_shrinkage(a, b, f.damage - 15 / 32 * f.errors)
+            phi = forgetron_shrinkage(a, b, f.damage - 15 / 32 * f.errors, learner.may_grow)
             f.damage += a * phi**2 + b * phi
             f.scale(phi)
             f.drop(0)
 
 
-def forgetron_shrinkage(a: float, b: float, q: float) -> float:
-    """Largest phi in (0, 1] with a phi^2 + b phi + q <= 0, given b > 0 > q."""
+def forgetron_shrinkage(a: float, b: float, q: float, may_grow: bool = False) -> float:
+    """Largest phi in (0, 1] with a phi^2 + b phi + q <= 0, given b > 0 > q.
+
+    May it grow, then the smallest phi > 1 where the inequality holds again, if there is one.
+    """
     if a + b + q <= 0:
         return 1.0
-    return -q / b if a == 0 else (-b + math.sqrt(b * b - 4 * a * q)) / (2 * a)
+    if a == 0:
+        return -q / b
+    root = math.sqrt(b * b - 4 * a * q)
+    return (-b - root if may_grow and a < 0 else -b + root) / (2 * a)
 
 
 def bounded_gradient_descent(f: Expansion, example: Example, learner: BOGD) -> None:
