@@ -453,8 +453,9 @@ Vec<T> map_vector(const PreparedKernel<T>& k, Vec<T> source) {
             return value;
         }
         case KernelKind::gaussian: {
-            Vec<T> value =
-                exp2_not_positive<T>(source * k.exponent, Simd<T>::less(source, broadcast<T>(k.furthest)));
+            const Vec<T> furthest = broadcast<T>(k.furthest);
+            if (!Simd<T>::any_less(source, furthest)) return Vec<T>{};
+            Vec<T> value = exp2_not_positive<T>(source * k.exponent, Simd<T>::less(source, furthest));
             for (int i = 0; i < k.fourths; ++i) {
                 value *= value;
                 value *= value;
