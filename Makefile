@@ -28,7 +28,7 @@ docs: $(INSTALLED) ## the documentation, in build/site
 
 SANITIZER_LIBRARIES = $(foreach name,asan ubsan,$(shell g++ -print-file-name=lib$(name).so))
 CORE_TESTS := tests/test_budget.py tests/test_instruction_sets.py tests/test_engine_against_reference.py \
-	tests/test_properties.py
+	tests/test_properties.py tests/test_sparse_rows.py tests/test_one_row.py
 
 sanitize: $(INSTALLED) ## the tests of the core on a build with the address and undefined behaviour sanitizers
 	$(PYTHON) -m venv .venv/sanitize

@@ -33,7 +33,7 @@ public:
         inverse_length_.assign(padded, T(0));
         squared_norm_.resize(n);
         rows_ = {x, std::size_t(features_), norm_.data(), inverse_length_.data(), features_,
-                 sparse_ || few ? entries_.data() : nullptr};
+                 sparse_ || few ? entries_.data() : nullptr, few && !sparse_ && only_ones()};
         for (int t = 0; t < n; ++t) {
             squared_norm_[t] = squared_norm(rows_.sparse ? Row<T>{nullptr, entries_[t]} : row(t), features_);
             norm_[t] = T(squared_norm_[t]);
@@ -74,6 +74,11 @@ public:
     }
 
 private:
+    bool only_ones() const {
+        for (const SparseRow<T>& row : entries_)
+            if (row.n > kMostOnes) return false;
+        return std::all_of(values_.begin(), values_.end(), [](T value) { return value == 1; });
+    }
     bool mostly_zeros(std::size_t entries) const { return 2 * entries < std::size_t(n_) * features_; }
 
     // The entries of CSR rows: columns ascending, repeated ones added up, no zeros.

@@ -109,7 +109,10 @@ public:
 
     // What the update rules call back (see expansion.hpp).
     int slot_of_row() {
-        if (row_slot_ < 0) row_slot_ = state_.pool.add(scores_.block().row(row_));
+        if (row_slot_ < 0) {
+            row_slot_ = state_.pool.add(scores_.block().row(row_));
+            scores_.row_changed(row_slot_);
+        }
         return row_slot_;
     }
     void append_term(int expansion, double coef) {

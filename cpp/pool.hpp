@@ -75,6 +75,7 @@ public:
             postings_.add(slot, tile.sparse[c]);
         } else {
             for (int j = 0; j < features_; ++j) tile.x()[std::size_t(j) * kTile + c] = row.dense[j];
+            tile.keep_bytes(c, row.dense);
         }
         const double square = squared_norm(row, features_);
         tile.norm()[c] = T(square);
@@ -122,7 +123,7 @@ public:
     Tile<T> tile(int q) const {
         const Stored& t = tiles_[q];
         return {sparse_ ? nullptr : t.x(), t.norm(), t.inverse_length(), nullptr, 0, t.largest_norm(), t.sequence == 0,
-                t.sparse.get()};
+                t.sparse.get(), t.ones.data()};
     }
     std::size_t bytes() const {
         std::size_t total = postings_.bytes();
@@ -134,7 +135,9 @@ private:
     struct Stored {
         int sequence, features;
         int filled = 0;
+        bool only_ones = true;  // so far
         Buffer<T> memory;       // x, where it is dense; norms; inverse lengths; the largest norm
+        Buffer<std::uint8_t> ones;  // x once more, as Tile::bytes has it; empty where it cannot be had
         std::vector<int> uses;  // how many expansions hold the row
         std::vector<std::vector<T>> values;  // the entries of sparse rows
         std::vector<std::vector<std::int32_t>> columns;
@@ -149,8 +152,8 @@ private:
             sparse = std::make_unique<SparseRow<T>[]>(kTile);
         }
         Stored(const Stored& other)
-            : sequence(other.sequence), features(other.features), filled(other.filled), memory(other.memory),
-              uses(other.uses), values(other.values), columns(other.columns) {
+            : sequence(other.sequence), features(other.features), filled(other.filled),
+              only_ones(other.only_ones), memory(other.memory), ones(other.ones), uses(other.uses), values(other.values), columns(other.columns) {
             if (!other.sparse) return;
             sparse = std::make_unique<SparseRow<T>[]>(kTile);
             for (int c = 0; c < kTile; ++c) view(c);
@@ -166,6 +169,12 @@ private:
         const T* inverse_length() const { return norm() + kTile; }
         const T* largest_norm() const { return norm() + 2 * kTile; }
 
+        void keep_bytes(int c, const T* row) {
+            for (int j = 0; only_ones && j < features; ++j) only_ones = row[j] == 0 || row[j] == 1;
+            if (!only_ones) return void(ones = Buffer<std::uint8_t>());
+            ones.at_least(std::size_t(features) * kTile);
+            for (int j = 0; j < features; ++j) ones.data()[std::size_t(j) * kTile + c] = row[j] == 1;
+        }
         void keep(int c, const SparseRow<T>& row) {
             values[c].assign(row.values, row.values + row.n);
             columns[c].assign(row.columns, row.columns + row.n);
@@ -173,7 +182,7 @@ private:
         }
         void view(int c) { sparse[c] = {values[c].data(), columns[c].data(), int(values[c].size())}; }
         std::size_t bytes() const {
-            std::size_t total = memory.size() * sizeof(T) + kTile * sizeof(int);
+            std::size_t total = memory.size() * sizeof(T) + ones.size() + kTile * sizeof(int);
             for (const auto& v : values) total += v.capacity() * (sizeof(T) + sizeof(std::int32_t));
             return total + values.size() * (sizeof(SparseRow<T>) + 2 * sizeof(std::vector<T>));
         }

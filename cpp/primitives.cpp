@@ -58,8 +58,26 @@ void inner_sparse(const SparseRow<T>& x, const T* tile, T* out) {
     }
 }
 
+// The same where all entries are 0 or 1, as in rows of indicators: the product is a count, exact in bytes.
 template <class T>
-void inner_rows(const Rows<T>& rows, int begin, int n, const T* tile, T* out, std::size_t out_stride) {
+void inner_ones(const SparseRow<T>& x, const std::uint8_t* tile, T* out) {
+    typedef std::uint8_t Bytes __attribute__((vector_size(kTile)));
+    Bytes count{};
+    for (int i = 0; i < x.n; ++i) {
+        Bytes column;
+        std::memcpy(&column, tile + std::size_t(x.columns[i]) * kTile, sizeof column);
+        count += column;
+    }
+    for (int c = 0; c < kTile; ++c) out[c] = T(count[c]);
+}
+
+template <class T>
+void inner_rows(const Rows<T>& rows, int begin, int n, const Tile<T>& of, T* out, std::size_t out_stride) {
+    const T* const tile = of.x;
+    if (rows.only_ones && of.bytes) {
+        for (int r = 0; r < n; ++r) inner_ones<T>(rows.sparse[begin + r], of.bytes, out + r * out_stride);
+        return;
+    }
     if (rows.sparse) {
         for (int r = 0; r < n; ++r) inner_sparse<T>(rows.sparse[begin + r], tile, out + r * out_stride);
         return;
@@ -328,7 +346,7 @@ void evaluate(const Rows<T>& rows, int begin, int end, const Tile<T>* tiles, int
         for (int first = begin; first < end; first += kRows) {
             const int n = end - first < kRows ? end - first : kRows;
             for (int q = chunk; q < last; ++q) {
-                inner_rows<T>(rows, first, n, tiles[q].x, inner, kTile);
+                inner_rows<T>(rows, first, n, tiles[q], inner, kTile);
                 if (one_gaussian<T>(tiles[q], kernels)) {
                     add_gaussian_tile<T>(rows, first, n, tiles[q], inner, kernels[tiles[q].terms[0].kernel], partial,
                                          row_lanes);
@@ -398,7 +416,7 @@ void inner(const Rows<T>& rows, int begin, int end, const Tile<T>* tiles, int n_
     for (int q = 0; q < n_tiles; ++q)
         for (int first = begin; first < end; first += kRows) {
             const int n = end - first < kRows ? end - first : kRows;
-            inner_rows<T>(rows, first, n, tiles[q].x, out + first * stride + q * kTile, stride);
+            inner_rows<T>(rows, first, n, tiles[q], out + first * stride + q * kTile, stride);
         }
 }
 

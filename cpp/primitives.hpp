@@ -16,6 +16,7 @@ namespace bomkl {
 inline constexpr int kTile = 64;
 inline constexpr int kLanes = 16;
 inline constexpr int kLaneSets = 2;
+inline constexpr int kMostOnes = 255;  // what a byte can count
 
 template <class T>
 struct SparseRow {  // the entries other than zero, columns ascending
@@ -32,6 +33,7 @@ struct Rows {  // a block of rows
     const T* inverse_length;  // 1/|x|, 0 for a zero row
     int features;
     const SparseRow<T>* sparse = nullptr;  // null where most entries are not zero
+    bool only_ones = false;  // sparse rows of at most kMostOnes entries, all of them 1
 };
 
 template <class T>
@@ -51,6 +53,7 @@ struct Tile {
     const T* largest_norm = nullptr;  // no norm of the tile is above it; a pointer, because rows come and go
     int lane_set = 0;
     const SparseRow<T>* sparse = nullptr;  // null where rows are stored dense
+    const std::uint8_t* bytes = nullptr;   // x once more, in bytes; null unless all entries are 0 or 1
 };
 
 template <class T>

@@ -145,15 +145,19 @@ public:
             state_.pool.retain(slot);
             ++state_.n_support[term.expansion];
         }
-        changed_tiles_.push_back(slot / kTile);
+        row_changed(slot);
         if (t + 1 == block_.n()) return;
         relate_to_later(t);
         primitives_->append(block_.rows(), t, block_.n(), block_.tiles().data(), column_.data(), terms.data(),
                             int(terms.size()), !only_one, slot % kLanes, prepared_.data(), partial_.data(), n_expansions_);
     }
 
-    // What is cached about the state no longer holds.
-    void forget_views() { views_.clear(); }
+    // What is cached about the row in this slot, or about the whole state, no longer holds.
+    void row_changed(int slot) { changed_tiles_.push_back(slot / kTile); }
+    void forget_views() {
+        views_.clear();
+        changed_tiles_.clear();
+    }
 
     // Listed path: row t has become support in this slot; the rows after it need their inner products with it.
     void relate_new_row(int t, int slot) {

@@ -136,3 +136,30 @@ def test_stored_rows_that_do_not_fit_together_are_refused():
         broken = {**state, "engine": {**state["engine"], name: value}}
         with pytest.raises(ValueError, match=r"row|length"):
             model._restore(broken, KERNELS)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("learner", "budget"), LEARNERS)
+def test_rows_of_ones_give_what_other_numbers_give(learner, budget, dtype):
+    """Rows of zeros and ones are counted in bytes; one other number in the stream, and some of them no longer are."""
+    rng = np.random.default_rng(8)
+    X = (rng.random((330, 40)) < 0.2).astype(dtype)
+    y = (X[:, :3].sum(axis=1) > 1).astype(int)
+    X[200, 7] = 0.5
+    alone = model_for(learner, budget)
+    margins = np.concatenate([alone.score_and_learn(X[[i]], y[[i]], classes=[0, 1]) for i in range(len(y))])
+    assert_array_equal(model_for(learner, budget).score_and_learn(X, y), margins)
+    # a column that is never zero makes every product one of dense rows; it changes no distance and no order of sums
+    gaussians = [Gaussian(0.5), Gaussian(2.0)]
+    counted, dense = (BudgetMKLClassifier(gaussians, learner, budget=budget, random_state=0) for _ in range(2))
+    full = np.hstack([X, np.full((len(y), 60), 2, dtype=dtype)])
+    np.testing.assert_allclose(counted.score_and_learn(X, y), dense.score_and_learn(full, y), rtol=1e-4, atol=1e-4)
+
+
+def test_rows_with_more_ones_than_a_byte_can_count():
+    X = np.zeros((70, 2000), dtype=np.float32)
+    X[:, :300] = 1
+    X[np.arange(70), 300 + np.arange(70)] = 1
+    model = BudgetMKLClassifier([Linear()], Perceptron(), selection_delta=None).partial_fit(X, np.arange(70) % 2)
+    stored, coefs = model.support_vectors_, model.dual_coef_[:, 0]
+    assert_array_equal(model.decision_function(X), (X @ stored.T) @ coefs)
