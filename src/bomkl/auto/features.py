@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpstrf, dtrtri
 
 from bomkl._core import BLOCK, kernel_features
-from bomkl.auto.geometry import Float, Single, Views, packed
+from bomkl.auto.geometry import Float, Single, Views, packed, varying_columns
 
 _SMALLEST = 1e-5  # what is left of a kernel matrix below this share of its largest eigenvalue is noise
 _PAIRS_OF = 500  # rows whose distances stand for all
@@ -55,7 +55,7 @@ class KernelFeatures:
         double = rows.astype(np.float64)
         landmarks = double[support]
         polynomial = kind == "polynomial"
-        scale = 1 / rows.shape[1] if polynomial else 0.5 / (width * median_distance(double)) ** 2
+        scale = 1 / varying_columns(rows) if polynomial else 0.5 / (width * median_distance(double)) ** 2
         if polynomial:
             gram = (1 + landmarks @ landmarks.T * scale) ** 2
         else:
