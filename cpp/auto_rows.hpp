@@ -85,10 +85,8 @@ inline void kernel_values(const Primitives<float>& with, const KernelMap& map, c
         }
         float norm = 0;
         for (int j = 0; j < map.features; ++j) norm += x[std::size_t(t) * map.features + j] * x[std::size_t(t) * map.features + j];
-        for (std::size_t j = 0; j < width; ++j) {
-            const float distance = norm + map.norms[j] - 2.0f * row[j];
-            row[j] = distance > 0.0f ? -distance * scale : 0.0f;
-        }
+        for (std::size_t j = 0; j < width; ++j)  // without arithmetic in a branch, so that the compiler may use vectors
+            row[j] = -scale * std::max(norm + map.norms[j] - 2.0f * row[j], 0.0f);
         with.exp_many(row, width);
     }
 }
