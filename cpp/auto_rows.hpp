@@ -85,22 +85,30 @@ inline void kernel_values(const Primitives<float>& with, const KernelMap& map, c
         }
         float norm = 0;
         for (int j = 0; j < map.features; ++j) norm += x[std::size_t(t) * map.features + j] * x[std::size_t(t) * map.features + j];
-        for (std::size_t j = 0; j < width; ++j) {
-            const float distance = norm + map.norms[j] - 2.0f * row[j];
-            row[j] = distance > 0.0f ? -distance * scale : 0.0f;
-        }
+        for (std::size_t j = 0; j < width; ++j)  // without arithmetic in a branch, so that the compiler may use vectors
+            row[j] = -scale * std::max(norm + map.norms[j] - 2.0f * row[j], 0.0f);
         with.exp_many(row, width);
     }
+}
+
+// How many rows of a matrix packed in tiles are not zero in a tile: of a triangular one, half on average.
+inline int depth(const float* tile, int rows) {
+    const auto zero = [](float value) { return value == 0.0f; };
+    while (rows > 0 && std::all_of(tile + std::size_t(rows - 1) * kTile, tile + std::size_t(rows) * kTile, zero)) --rows;
+    return rows;
 }
 
 inline void kernel_features(const Primitives<float>& with, const KernelMap& map, const float* x, std::size_t n, float* out) {
     const std::size_t width = std::size_t(map.rank_tiles) * kTile, values_width = std::size_t(map.landmark_tiles) * kTile;
     std::vector<float> values(kBlock * values_width);
+    const auto tile = [&](int q) { return map.whiten + std::size_t(q) * map.n_landmarks * kTile; };
+    std::vector<int> depths(map.rank_tiles);
+    for (int q = 0; q < map.rank_tiles; ++q) depths[q] = depth(tile(q), map.n_landmarks);
     for (std::size_t begin = 0; begin < n; begin += kBlock) {
         const int count = int(std::min<std::size_t>(kBlock, n - begin));
         kernel_values(with, map, x + begin * map.features, count, values.data());
-        multiply(with, values.data(), values_width, count, map.n_landmarks, map.whiten, map.rank_tiles, out + begin * width,
-                 width);
+        for (int q = 0; q < map.rank_tiles; ++q)
+            multiply(with, values.data(), values_width, count, depths[q], tile(q), 1, out + begin * width + q * kTile, width);
         for (int t = 0; t < count; ++t) out[(begin + t) * width + map.rank] = 1.0f;
     }
 }

@@ -98,3 +98,12 @@ def test_every_page_is_in_the_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     pages = [page.relative_to(DOCS).as_posix() for page in [*DOCS.glob("*.md"), *DOCS.glob("reference/*.md")]]
     assert [page for page in pages if f"{page}\n" not in navigation] == []
+
+
+@pytest.mark.parametrize(("name", "shown_only"), [("peers", ["--seeds", "0"]), ("drift", ["--methods"])])
+def test_tables_of_benchmarks_are_those_of_the_stored_rows(name, shown_only):
+    command = [sys.executable, "-m", "bomkl.cli", "bench", name, *shown_only, "--rows", f"docs/results/{name}.jsonl"]
+    printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    page = (DOCS / "auto.md").read_text()
+    lines = [line for line in printed.splitlines() if line and "permutations" not in line]
+    assert [line for line in lines[:10] if line not in page] == []

@@ -118,3 +118,9 @@ def test_no_row_of_positive_weight():
     for model in (AutoMKLClassifier(50, random_state=0), AutoMKLRegressor(50, random_state=0)):
         model.partial_fit(X, Y).score_and_learn(X[:3], Y[:3], sample_weight=[0, 0, 0])
         assert model.n_seen_ == 400
+
+
+def test_constant_columns_change_scores_by_rounding_only():
+    wide = np.hstack([X, np.zeros((400, 9)), np.full((400, 1), 7.0)])
+    scores = AutoMKLClassifier(50, random_state=0).score_and_learn(X, Y)
+    np.testing.assert_allclose(AutoMKLClassifier(50, random_state=0).score_and_learn(wide, Y), scores, atol=1e-3)

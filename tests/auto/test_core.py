@@ -39,8 +39,16 @@ def test_kernel_features_are_whitened_kernel_values():
         np.testing.assert_allclose(F[:, : features.rank], expected, atol=2e-3)
         np.testing.assert_array_equal(F[:, features.rank], 1)
         assert not F[:, features.rank + 1 :].any()
-        gram = features.values({"view": rows})[::2]
-        np.testing.assert_allclose(F[::2, : features.rank] @ F[::2, : features.rank].T, gram, atol=2e-3)
+        chosen = F[features.support, : features.rank]
+        gram = features.values({"view": rows})[features.support]
+        np.testing.assert_allclose(chosen @ chosen.T, gram, atol=2e-3)
+
+
+def test_landmarks_that_others_stand_for_are_left_out():
+    rows = np.repeat(np.random.default_rng(0).normal(size=(20, 3)), 3, axis=0).astype(np.float32)
+    features = KernelFeatures.of("view", "gaussian", 0.3, rows, np.arange(60))
+    assert sorted(features.support // 3) == list(range(20))
+    np.testing.assert_array_equal(np.tril(features.whitening(), -1), 0)
 
 
 def test_normal_scores_order_values_and_share_ties():

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve
-from scipy.linalg.lapack import dpotrf, dpotri
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from bomkl.auto.geometry import Float
 from bomkl.auto.task import HUBER, Task
 
 _ROUNDS = 30
 _SMALL_STEP = 1e-3
+_SMALL_NEWTON_STEP = 0.03  # of the exact Newton method, which squares its error with every step
 _LEAST_CURVATURE = 1e-5
 
 
@@ -40,14 +40,15 @@ def ridge_fit(F: Float, y: Float, weight: Float, ridge: float, task: Task) -> tu
     (np.float64(3.0), np.float64(0.25))
     """
     w = np.zeros((F.shape[1], y.shape[1]))
+    small = _SMALL_NEWTON_STEP if task is Task.BINARY else _SMALL_STEP
     single = F.astype(np.float32)
     for _ in range(1 if task is Task.SQUARED else _ROUNDS):
         p = fitted_means(F @ w, task)
         pull, curvature = _pull_and_curvature(y, p, task)
         factor = _cholesky(F, single, weight * curvature, ridge)
-        step = cho_solve((factor, True), F.T @ (weight[:, None] * pull) - ridge * w)
+        step, _ = dpotrs(factor, F.T @ (weight[:, None] * pull) - ridge * w, lower=1)
         w += step
-        if np.abs(step).max() < _SMALL_STEP:
+        if np.abs(step).max() < small:
             break
     lower, _ = dpotri(factor, lower=1)
     covariance = np.tril(lower) + np.tril(lower, -1).T

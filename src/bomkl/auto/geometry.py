@@ -33,6 +33,17 @@ def packed(matrix: NDArray[Any]) -> Single:
     return np.ascontiguousarray(padded.reshape(rows, tiles, BLOCK).transpose(1, 0, 2))
 
 
+def varying_columns(rows: NDArray[Any]) -> int:
+    """Count the columns that are not constant, at least 1: no average may depend on the others.
+
+    Examples
+    --------
+    >>> varying_columns(np.array([[1, 2, 0], [1, 3, 1]]))
+    2
+    """
+    return max(int((rows.max(axis=0) > rows.min(axis=0)).sum()), 1)
+
+
 @dataclass
 class Geometry:
     """Column scalings.
@@ -58,7 +69,7 @@ class Geometry:
         n = len(kept)
         mean, deviation = kept.mean(axis=0), kept.std(axis=0)
         constant = deviation <= _CONSTANT * np.abs(mean)
-        common = float(np.sqrt(np.mean(np.where(constant, 0.0, deviation) ** 2))) or 1.0
+        common = float(np.sqrt(np.sum(np.where(constant, 0.0, deviation) ** 2) / varying_columns(kept))) or 1.0
         sorted_columns = np.ascontiguousarray(np.sort(kept, axis=0).T)
         table = ndtri(np.clip((np.arange(2 * n + 1) / 2 + 0.5) / (n + 1), _TAIL, 1 - _TAIL))
         scores = np.empty(kept.shape, dtype=np.float32)

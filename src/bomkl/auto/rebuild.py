@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bomkl.auto.features import KernelFeatures
 from bomkl.auto.fit import fitted_means, ridge_fit
-from bomkl.auto.geometry import Float, Single
+from bomkl.auto.geometry import Float, Single, varying_columns
 from bomkl.auto.task import Task
 
 _LEAST_RELEVANCE = 0.05
@@ -27,7 +27,7 @@ def probe_fit(rows: Single, landmarks: NDArray[np.int64], y: Float, weight: Floa
     for k in range(w.shape[1]):  # the gradient at x is the sum of alpha_j k(x, z_j) (z_j - x) / sigma^2
         G = gram * (whiten @ w[:-1, k])
         slope += ((G @ places - rows * G.sum(axis=1)[:, None]) ** 2).mean(axis=0)
-    mean = slope.mean()
+    mean = slope.sum() / varying_columns(rows)
     relative = slope / mean if mean > 1e-30 else np.ones(len(slope))
     return doubt, (relative + _LEAST_RELEVANCE) ** 0.25
 

@@ -41,13 +41,13 @@ class KernelChoice:
 
 
 KERNELS = (
-    KernelChoice("polynomial 2", "polynomial", "standard", 1.0, 0.1, 0.25),
+    KernelChoice("polynomial 2", "polynomial", "standard", 1.0, 0.3, 0.25),
     KernelChoice("gaussian normal 1", "gaussian", "normal", 1.0, 0.1, 0.25),
     KernelChoice("gaussian common 1", "gaussian", "common", 1.0, 0.1, 0.25),
     KernelChoice("gaussian leading 1/4", "gaussian", "leading", 0.25, 0.1, 0.25),
     KernelChoice("gaussian relevant 1/2", "gaussian", "relevant standard", 0.5, 0.03, 0.5),
     KernelChoice("gaussian relevant normal 1/2", "gaussian", "relevant normal", 0.5, 0.03, 0.5),
-    KernelChoice("gaussian relevant 1", "gaussian", "relevant standard", 1.0, 0.03, 0.25),
-    KernelChoice("gaussian relevant normal 1", "gaussian", "relevant normal", 1.0, 0.03, 0.25),
+    KernelChoice("gaussian relevant 1", "gaussian", "relevant standard", 1.0, 0.3, 0.25),
+    KernelChoice("gaussian relevant normal 1", "gaussian", "relevant normal", 1.0, 0.1, 0.25),
 )
 COMPONENTS = (*(choice.name for choice in KERNELS), "linear")

@@ -18,7 +18,7 @@ from bomkl.auto.combination import Combination
 from bomkl.auto.component import Component
 from bomkl.auto.features import Features, KernelFeatures, LinearFeatures
 from bomkl.auto.fit import ridge_fit
-from bomkl.auto.geometry import Float, Geometry, Single
+from bomkl.auto.geometry import Float, Geometry, Single, varying_columns
 from bomkl.auto.rebuild import one_blas_thread, probe_fit, target_scale
 from bomkl.auto.settings import CHUNK, COMPONENTS, FIRST_STAGE, KEEP, KERNELS, PRUNE_AT
 from bomkl.auto.task import Task
@@ -230,7 +230,7 @@ class Stream:
         targets = self._targets(y)
         geometry = Geometry.of(X)
         views = geometry.views(X, ("standard", "normal"))
-        n, d = X.shape
+        n = len(X)
 
         def probe(j: int) -> tuple[Float, Float]:
             rows = views[("standard", "normal")[j]]
@@ -245,7 +245,7 @@ class Stream:
         def build(i: int) -> tuple[Features, Component]:
             features: Features
             if i == len(KERNELS):
-                features, ridge = LinearFeatures.of(d), max(1.0, d / 2)
+                features, ridge = LinearFeatures.of(X.shape[1]), max(1.0, varying_columns(X) / 2)
             else:
                 choice = KERNELS[i]
                 support = self._draw(doubt, max(int(choice.share * self.settings.budget), 1), i)
