@@ -11,7 +11,7 @@ from time import process_time
 
 import numpy as np
 
-from benchmarks._results import markdown
+from benchmarks.common.rows import markdown
 from bomkl import AutoMKLClassifier
 from bomkl.auto.settings import PRUNE_AT
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._results import Row, markdown, means, read_rows, write_rows
+from benchmarks.common.rows import Row, markdown, means, read_rows, write_rows
 from benchmarks.peers import peer, river_forest, river_logistic, river_stream, stream
 from bomkl import AutoMKLClassifier
 from bomkl.experiments.datasets import cache_folder

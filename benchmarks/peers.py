@@ -20,7 +20,7 @@ from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.linear_model import SGDClassifier
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks._results import Row, markdown, means, read_rows, write_rows
+from benchmarks.common.rows import Row, markdown, means, read_rows, write_rows
 from bomkl import AutoMKLClassifier
 from bomkl.experiments.converters import read_npz
 from bomkl.experiments.datasets import fetch, get_spec

@@ -10,6 +10,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bomkl import _core
 from bomkl.experiments import environment
 
@@ -58,6 +60,26 @@ def read_rows(path: Path) -> list[Row]:
     if not path.exists():
         return []
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def means(rows: Iterable[Row], by: Iterable[str]) -> list[Row]:
+    """Means of the numbers of rows that agree in `by`, in the order they first came; "runs" says how many."""
+    names = tuple(by)
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in names), []).append(row)
+    return [
+        dict(zip(names, values, strict=True))
+        | {"runs": len(group)}
+        | {name: float(np.mean([row[name] for row in group])) for name in group[0] if name not in names}
+        for values, group in groups.items()
+    ]
+
+
+def markdown(header: Iterable[str], lines: Iterable[Iterable[str]]) -> str:
+    """Draw a table."""
+    head = list(header)
+    return "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *map(list, lines)])
 
 
 def _short(value: Any) -> Any:
