@@ -146,7 +146,7 @@ private:
     }
 
     static Config linked(Config config) {
-        link_gaussians(config.kernels, sizeof(T) == 4 ? 1 : 3);
+        link_gaussians(config.kernels, sizeof(T) == 4 ? 2 : 3);
         return config;
     }
 
