@@ -97,7 +97,7 @@ def million_rows() -> Iterator[Row]:
 
 
 def one_row() -> Iterator[Row]:
-    """Take the middle time of learning one row from Python; until `learn_one` is there, through `partial_fit`."""
+    """Take the middle time of learning one row from Python."""
     X, y = susy_like(100_000, 22)
     model = BudgetMKLClassifier(learner=SPA(beta=30.0), random_state=0)  # so slow to store that 1,000 SVs stay so
     start = 0
@@ -105,22 +105,13 @@ def one_row() -> Iterator[Row]:
         model.partial_fit(X[start : start + 100], y[start : start + 100])
         start += 100
     rest = iter(range(start, len(y)))
-    if hasattr(model, "learn_one"):
-        way = "learn_one"
 
-        def learn() -> None:
-            t = next(rest)
-            model.learn_one(X[t], y[t])
-
-    else:
-        way = "partial_fit of one row"
-
-        def learn() -> None:
-            t = next(rest)
-            model.partial_fit(X[t : t + 1], y[t : t + 1])
+    def learn() -> None:
+        t = next(rest)
+        model.learn_one(X[t], y[t])
 
     (times,) = in_turn(learn, seconds=0, rounds=500)
-    facts = {"way": way, "support": int(model.n_support_.sum())}
+    facts = {"support": int(model.n_support_.sum())}
     yield at_most("learn_one at 1,000 SVs, d = 22", 30.0, 1e6 * float(np.median(times)), "microseconds", **facts)
 
 

@@ -153,7 +153,7 @@ private:
     template <class Body>
     void for_each_block(const Batch<T>& batch, int n_threads, Body&& body) {
         for (std::int64_t start = 0; start < batch.n;) {
-            const int n = int(std::min<std::int64_t>(scores_.block_rows(), batch.n - start));
+            const int n = int(std::min<std::int64_t>(scores_.block_rows(n_threads), batch.n - start));
             scores_.load_block(batch, start, n);
             for (int t = 0; t < n; ++t)
                 if (const double square = scores_.block().squared_norm_of(t); !(square < safe_norm_))

@@ -153,7 +153,8 @@ private:
         }
         Stored(const Stored& other)
             : sequence(other.sequence), features(other.features), filled(other.filled),
-              only_ones(other.only_ones), memory(other.memory), ones(other.ones), uses(other.uses), values(other.values), columns(other.columns) {
+              only_ones(other.only_ones), memory(other.memory), ones(other.ones), uses(other.uses), values(other.values),
+              columns(other.columns) {
             if (!other.sparse) return;
             sparse = std::make_unique<SparseRow<T>[]>(kTile);
             for (int c = 0; c < kTile; ++c) view(c);

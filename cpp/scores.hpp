@@ -41,13 +41,14 @@ public:
     bool has_callable() const { return has_callable_; }
     const Block<T>& block() const { return block_; }
 
-    // How many rows a block may have so that what is kept for it stays small.
-    int block_rows() const {
+    // How many rows a block may have so that what every thread keeps of it stays small.
+    int block_rows(int n_threads) const {
         const std::size_t per_row =
             fused_ ? std::size_t(n_expansions_) * kLaneSets * kLanes
                    : std::size_t(state_.pool.n_tiles() + 4) * kTile * (has_callable_ ? 1 + m_ : 1);
         const std::size_t fits = (std::size_t(4) << 20) / (per_row * sizeof(T));
-        return int(std::clamp<std::size_t>(fits, 12, 252));
+        const int rows = int(std::clamp<std::size_t>(fits, 12, 252));
+        return n_threads > 1 ? 2 * rows * std::min(n_threads, 16) : rows;  // starting threads takes time, too
     }
 
     void load_block(const Batch<T>& batch, std::int64_t start, int n) { block_.load(batch, start, n); }
@@ -209,12 +210,12 @@ private:
     }
 
     void score_fused(int n, int n_threads) {
-        const std::size_t size = std::size_t(n) * n_expansions_ * (kLaneSets * kLanes);
-        partial_.at_least(size);
-        std::fill_n(partial_.data(), size, T(0));
+        const std::size_t row_lanes = std::size_t(n_expansions_) * (kLaneSets * kLanes);
+        partial_.at_least(n * row_lanes);
         refresh_views();
         const int n_tiles = int(views_.size());
         in_parallel(n, n_threads, double(n) * n_tiles * kTile * (state_.pool.features() + 16), [&](int begin, int end) {
+            std::fill(partial_.data() + begin * row_lanes, partial_.data() + end * row_lanes, T(0));
             if (!state_.pool.sparse())
                 return primitives_->evaluate(block_.rows(), begin, end, views_.data(), n_tiles, prepared_.data(),
                                              partial_.data(), n_expansions_);

@@ -20,8 +20,9 @@ struct TileTerm {  // coefficients that one expansion gives to the rows of a til
 template <class T>
 struct State {
     State(int features, bool sparse, int n_expansions, int n_kernels)
-        : pool(features, sparse, n_kernels + 1), expansions(n_expansions), log_weights(n_expansions, -std::log(double(n_kernels))),
-          n_support(n_expansions, 0), kernel_mistakes(n_expansions, 0) {}
+        : pool(features, sparse, n_kernels + 1), expansions(n_expansions),
+          log_weights(n_expansions, -std::log(double(n_kernels))), n_support(n_expansions, 0),
+          kernel_mistakes(n_expansions, 0) {}
 
     // Sequence 0 of the pool holds rows that several kernels use, and all rows of the listed path; 1 + i, those of kernel i.
     Pool<T> pool;
