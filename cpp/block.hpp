@@ -154,6 +154,14 @@ private:
     const T* transposed(int q) {
         T* tile = tiled_.data() + std::size_t(q) * kTile * features_;
         const int rows = std::min(kTile, n_ - q * kTile);
+        if (rows_.sparse) {
+            std::fill_n(tile, std::size_t(kTile) * features_, T(0));
+            for (int r = 0; r < rows; ++r) {
+                const SparseRow<T>& x = entries_[q * kTile + r];
+                for (int i = 0; i < x.n; ++i) tile[std::size_t(x.columns[i]) * kTile + r] = x.values[i];
+            }
+            return tile;
+        }
         for (int r = 0; r < rows; ++r) {
             const T* x = rows_.x + std::size_t(q * kTile + r) * features_;
             for (int j = 0; j < features_; ++j) tile[std::size_t(j) * kTile + r] = x[j];

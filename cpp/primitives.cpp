@@ -184,7 +184,8 @@ template <class T>
     Strip<T> out;
     BOMKL_EACH(i) out.v[i] = Simd<T>::fma(broadcast<T>(T(-2)), inner.v[i], norms.v[i] + norm);
     least = out.least();
-    const T bound = (*tile.largest_norm + norm) * Simd<T>::cancellation;
+    const bool counts = rows.only_ones && tile.bytes;  // whole numbers, with no digits to lose
+    const T bound = counts ? T(-1) : (*tile.largest_norm + norm) * Simd<T>::cancellation;
     if (__builtin_expect(!Simd<T>::any_less(least, broadcast<T>(bound)), 1)) return out;
     alignas(64) T values[kStripColumns<T>];
     out.store_to(values);

@@ -132,7 +132,7 @@ def test_a_target_says_whether_it_is_met():
     assert targets.at_most("x", 1.0, 2.0, "s")["met"] is False
     assert targets.at_least("x", 1.0, 2.0, "s")["met"] is True
     (row,) = targets.one_row()
-    check_fields([row], "bound", "seen", "way", "support")
+    check_fields([row], "bound", "seen", "support")
     assert targets.show(row)
 
 
