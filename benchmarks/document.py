@@ -89,7 +89,7 @@ def machine_facts(row: Row) -> list[Block]:
             f"{row['cores']} cores meanwhile, this one among them."
         ),
         Listing(
-            "bomkl bench all        # measures everything again and writes this page, in about a quarter of an hour"
+            "bomkl bench all        # measures everything again, in 6 to 14 minutes, and writes this page"
         ),
         Paragraph(ABOUT),
     ]

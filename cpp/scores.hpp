@@ -221,7 +221,7 @@ private:
                                              partial_.data(), n_expansions_);
             std::vector<T> inner(std::size_t(n_tiles) * kTile);
             for (int t = begin; t < end; ++t) {
-                inner_with_pool(block_.rows(), t, t + 1, inner.data() - t * inner.size(), inner.size());
+                inner_with_sparse_pool(block_.rows().sparse[t], inner.data());
                 primitives_->evaluate_related(block_.rows(), t, views_.data(), n_tiles, inner.data(), prepared_.data(),
                                               partial_.data(), n_expansions_);
             }
@@ -232,10 +232,11 @@ private:
     void inner_with_pool(const Rows<T>& rows, int begin, int end, T* out, std::size_t stride) const {
         const int n_tiles = int(views_.size());
         if (!state_.pool.sparse()) return primitives_->inner(rows, begin, end, views_.data(), n_tiles, out, stride);
-        for (int t = begin; t < end; ++t) {
-            std::fill_n(out + t * stride, std::size_t(n_tiles) * kTile, T(0));
-            state_.pool.postings().inner(*primitives_, rows.sparse[t], out + t * stride);
-        }
+        for (int t = begin; t < end; ++t) inner_with_sparse_pool(rows.sparse[t], out + t * stride);
+    }
+    void inner_with_sparse_pool(const SparseRow<T>& row, T* out) const {
+        std::fill_n(out, views_.size() * kTile, T(0));
+        state_.pool.postings().inner(*primitives_, row, out);
     }
 
     void relate_listed(int n, int n_threads) {
