@@ -88,9 +88,7 @@ def machine_facts(row: Row) -> list[Block]:
             f"Python {row['python']}, {versions}. {row['load']} processes on average wanted the machine's "
             f"{row['cores']} cores meanwhile, this one among them."
         ),
-        Listing(
-            "bomkl bench all        # measures everything again, in 6 to 14 minutes, and writes this page"
-        ),
+        Listing("bomkl bench all        # measures everything again, in 6 to 14 minutes, and writes this page"),
         Paragraph(ABOUT),
     ]
 
