@@ -33,7 +33,8 @@ public:
         inverse_length_.assign(padded, T(0));
         squared_norm_.resize(n);
         rows_ = {x, std::size_t(features_), norm_.data(), inverse_length_.data(), features_,
-                 sparse_ || few ? entries_.data() : nullptr, few && !sparse_ && only_ones()};
+                 sparse_ || few ? entries_.data() : nullptr};
+        if (few && !sparse_) collect_ones();
         for (int t = 0; t < n; ++t) {
             squared_norm_[t] = squared_norm(rows_.sparse ? Row<T>{nullptr, entries_[t]} : row(t), features_);
             norm_[t] = T(squared_norm_[t]);
@@ -74,10 +75,15 @@ public:
     }
 
 private:
-    bool only_ones() const {
-        for (const SparseRow<T>& row : entries_)
-            if (row.n > kMostOnes) return false;
-        return std::all_of(values_.begin(), values_.end(), [](T value) { return value == 1; });
+    void collect_ones() {
+        int most = 0;
+        for (const SparseRow<T>& row : entries_) most = std::max(most, row.n);
+        if (most > kMostOnes || !std::all_of(values_.begin(), values_.end(), [](T value) { return value == 1; })) return;
+        const int n_ones = (most + 1) / 2 * 2;
+        ones_.assign(std::size_t(n_) * n_ones, features_);
+        for (int t = 0; t < n_; ++t) std::copy_n(entries_[t].columns, entries_[t].n, ones_.begin() + std::size_t(t) * n_ones);
+        rows_.ones = ones_.data();
+        rows_.n_ones = n_ones;
     }
     bool mostly_zeros(std::size_t entries) const { return 2 * entries < std::size_t(n_) * features_; }
 
@@ -182,6 +188,7 @@ private:
     std::vector<std::int32_t> columns_;
     std::vector<std::size_t> ends_;
     std::vector<SparseRow<T>> entries_;
+    std::vector<std::int32_t> ones_;
 };
 
 }  // namespace bomkl

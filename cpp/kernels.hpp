@@ -38,6 +38,8 @@ inline void link_gaussians(std::vector<KernelSpec>& kernels, int longest) {
     }
 }
 
+inline constexpr int kWhole = 32;
+
 // The same in the precision of an engine, with what every evaluation would otherwise compute anew.
 template <class T>
 struct PreparedKernel {
@@ -48,6 +50,7 @@ struct PreparedKernel {
     T exponent;  // of two: exp(-a u) = 2^(exponent u); that of the root for a Gaussian
     T furthest;  // u from which on exp(-a u) is taken as zero, so that no result is subnormal
     T root;      // Gaussians of one chain have the same
+    T at_whole[kWhole] = {};  // values where the inner product or squared distance is a whole number (Primitives::tabulate)
 
     PreparedKernel(const KernelSpec& k)
         : kind(k.kind), degree(k.degree), fourths(k.fourths), a(T(k.a)), b(T(k.b)),

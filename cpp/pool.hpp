@@ -173,8 +173,10 @@ private:
         void keep_bytes(int c, const T* row) {
             for (int j = 0; only_ones && j < features; ++j) only_ones = row[j] == 0 || row[j] == 1;
             if (!only_ones) return void(ones = Buffer<std::uint8_t>());
-            ones.at_least(std::size_t(features) * kTile);
-            for (int j = 0; j < features; ++j) ones.data()[std::size_t(j) * kTile + c] = row[j] == 1;
+            ones.at_least(std::size_t(features + 2) * kTile);
+            std::uint8_t* const column = ones.data() + c;
+            std::uint8_t& square = column[std::size_t(features + 1) * kTile] = 0;
+            for (int j = 0; j < features; ++j) square += column[std::size_t(j) * kTile] = row[j] == 1;
         }
         void keep(int c, const SparseRow<T>& row) {
             values[c].assign(row.values, row.values + row.n);

@@ -59,23 +59,33 @@ void inner_sparse(const SparseRow<T>& x, const T* tile, T* out) {
 }
 
 // The same where all entries are 0 or 1, as in rows of indicators: the product is a count, exact in bytes.
+typedef std::uint8_t Bytes __attribute__((vector_size(kTile)));
+inline Bytes load_bytes(const std::uint8_t* p) {
+    Bytes bytes;
+    std::memcpy(&bytes, p, sizeof bytes);
+    return bytes;
+}
 template <class T>
-void inner_ones(const SparseRow<T>& x, const std::uint8_t* tile, T* out) {
-    typedef std::uint8_t Bytes __attribute__((vector_size(kTile)));
-    Bytes count{};
-    for (int i = 0; i < x.n; ++i) {
-        Bytes column;
-        std::memcpy(&column, tile + std::size_t(x.columns[i]) * kTile, sizeof column);
-        count += column;
+[[gnu::always_inline]] inline Bytes count_ones(const Rows<T>& rows, int r, const Tile<T>& tile) {
+    const std::int32_t* const columns = rows.ones + std::size_t(r) * rows.n_ones;
+    Bytes even{}, odd{};
+    for (int i = 0; i < rows.n_ones; i += 2) {
+        even += load_bytes(tile.bytes + std::size_t(columns[i]) * kTile);
+        odd += load_bytes(tile.bytes + std::size_t(columns[i + 1]) * kTile);
     }
+    return even + odd;
+}
+template <class T>
+void inner_ones(const Rows<T>& rows, int r, const Tile<T>& tile, T* out) {
+    const Bytes count = count_ones<T>(rows, r, tile);
     for (int c = 0; c < kTile; ++c) out[c] = T(count[c]);
 }
 
 template <class T>
 void inner_rows(const Rows<T>& rows, int begin, int n, const Tile<T>& of, T* out, std::size_t out_stride) {
     const T* const tile = of.x;
-    if (rows.only_ones && of.bytes) {
-        for (int r = 0; r < n; ++r) inner_ones<T>(rows.sparse[begin + r], of.bytes, out + r * out_stride);
+    if (rows.ones && of.bytes) {
+        for (int r = 0; r < n; ++r) inner_ones<T>(rows, begin + r, of, out + r * out_stride);
         return;
     }
     if (rows.sparse) {
@@ -128,6 +138,10 @@ template <class T>
 Vec<T> exponential(const PreparedKernel<T>& k, Vec<T> distance) {
     const Vec<T> length = Simd<T>::sqrt(distance);
     return exp2_not_positive<T>(length * k.exponent, Simd<T>::less(length, broadcast<T>(k.furthest)));
+}
+template <class T>
+Vec<T> cosine(const Rows<T>& rows, int r, const Tile<T>& tile, int c, Vec<T> inner) {
+    return inner * (load<T>(tile.inverse_length + c) * rows.inverse_length[r]);
 }
 template <class T>
 Vec<T> cauchy(const PreparedKernel<T>& k, Vec<T> distance) {
@@ -184,7 +198,7 @@ template <class T>
     Strip<T> out;
     BOMKL_EACH(i) out.v[i] = Simd<T>::fma(broadcast<T>(T(-2)), inner.v[i], norms.v[i] + norm);
     least = out.least();
-    const bool counts = rows.only_ones && tile.bytes;  // whole numbers, with no digits to lose
+    const bool counts = rows.ones && tile.bytes;  // whole numbers, with no digits to lose
     const T bound = counts ? T(-1) : (*tile.largest_norm + norm) * Simd<T>::cancellation;
     if (__builtin_expect(!Simd<T>::any_less(least, broadcast<T>(bound)), 1)) return out;
     alignas(64) T values[kStripColumns<T>];
@@ -246,9 +260,7 @@ public:
                 BOMKL_EACH(i) value.v[i] = cauchy<T>(k, distance_.v[i]);
                 break;
             case KernelKind::cosine:
-                BOMKL_EACH(i)
-                    value.v[i] = inner_.v[i] * (load<T>(tile_.inverse_length + c_ + i * Simd<T>::width) *
-                                                rows_.inverse_length[r_]);
+                BOMKL_EACH(i) value.v[i] = cosine<T>(rows_, r_, tile_, c_ + i * Simd<T>::width, inner_.v[i]);
                 break;
             case KernelKind::callable: break;
         }
@@ -325,9 +337,71 @@ void add_gaussian_tile(const Rows<T>& rows, int first, int n, const Tile<T>& til
     }
 }
 
+// The same for a row of ones and a tile of ones whose squared distances are below kWhole: kernel values are looked up.
+template <class T>
+class OnesOnTile {
+public:
+    [[gnu::always_inline]] OnesOnTile(const Rows<T>& rows, int r, const Tile<T>& tile) {
+        const Bytes counts = count_ones<T>(rows, r, tile);
+        const Bytes norms = load_bytes(tile.bytes + std::size_t(rows.features + 1) * kTile);
+        const Bytes distances = norms + std::uint8_t(rows.norm[r]) - counts - counts;
+        std::memcpy(inner_, &counts, sizeof counts);
+        std::memcpy(distance_, &distances, sizeof distances);
+    }
+    [[gnu::always_inline]] Strip<T> values(const PreparedKernel<T>& k, int c) const {
+        const std::uint8_t* at = (k.uses_distance() ? distance_ : inner_) + c;
+        Strip<T> value;
+        BOMKL_EACH(i) value.v[i] = Simd<T>::lookup(k.at_whole, Simd<T>::widen(at + i * Simd<T>::width));
+        return value;
+    }
+    [[gnu::always_inline]] Vec<T> inner(int c) const {
+        return __builtin_convertvector(Simd<T>::widen(inner_ + c), Vec<T>);
+    }
+
+private:
+    alignas(64) std::uint8_t inner_[kTile], distance_[kTile];
+};
+template <class T>
+void add_whole_tile(const Rows<T>& rows, int first, int n, const Tile<T>& tile, const PreparedKernel<T>* kernels, T* partial,
+                    std::size_t row_lanes) {
+    constexpr int W = Simd<T>::width;
+    for (int r = first; r < first + n; ++r) {
+        const OnesOnTile<T> row(rows, r, tile);
+        T* const lanes = partial + r * row_lanes + tile.lane_set * kLanes;
+        for (int c = 0; c < kTile; c += kStripColumns<T>) {
+            Strip<T> value;
+            int have = -1;
+            for (int t = 0; t < tile.n_terms; ++t) {
+                const Term<T>& term = tile.terms[t];
+                const PreparedKernel<T>& k = kernels[term.kernel];
+                if (term.kernel != have) {
+                    if (k.kind == KernelKind::cosine)
+                        BOMKL_EACH(i) value.v[i] = cosine<T>(rows, r, tile, c + i * W, row.inner(c + i * W));
+                    else
+                        value = row.values(k, c);
+                }
+                have = term.kernel;
+                accumulate<T>(lanes + std::size_t(term.expansion) * (kLaneSets * kLanes), term.coef, value, c);
+            }
+        }
+    }
+}
+
 template <class T>
 bool one_gaussian(const Tile<T>& tile, const PreparedKernel<T>* kernels) {
     return tile.lane_set == 0 && tile.n_terms > 0 && kernels[tile.terms[0].kernel].kind == KernelKind::gaussian;
+}
+
+// Adds one tile's share to the scores of n rows.
+template <class T>
+void add_rows(const Rows<T>& rows, int first, int n, const Tile<T>& tile, const PreparedKernel<T>* kernels, T* partial,
+              std::size_t row_lanes) {
+    alignas(64) T inner[kRows * kTile];
+    inner_rows<T>(rows, first, n, tile, inner, kTile);
+    if (one_gaussian<T>(tile, kernels))
+        return add_gaussian_tile<T>(rows, first, n, tile, inner, kernels[tile.terms[0].kernel], partial, row_lanes);
+    for (int r = 0; r < n; ++r)
+        add_tile<T>(rows, first + r, tile, inner + r * kTile, kernels, partial + (first + r) * row_lanes);
 }
 
 template <class T>
@@ -335,26 +409,28 @@ void evaluate(const Rows<T>& rows, int begin, int end, const Tile<T>* tiles, int
               T* partial, int n_expansions) {
     constexpr std::size_t kFirstLevelCache = 32 << 10;
     const std::size_t row_lanes = std::size_t(n_expansions) * (kLaneSets * kLanes);
-    alignas(64) T inner[kRows * kTile];
     for (int chunk = 0; chunk < n_tiles;) {
         // as many tiles as stay in the nearest cache while all rows pass by
         int last = chunk;
         std::size_t bytes = 0;
         do {
-            bytes += std::size_t(rows.features + tiles[last].n_terms) * kTile * sizeof(T);
+            const std::size_t feature = rows.ones && tiles[last].bytes ? 1 : sizeof(T);
+            bytes += (rows.features * feature + tiles[last].n_terms * sizeof(T)) * kTile;
             ++last;
         } while (last < n_tiles && bytes < kFirstLevelCache);
         for (int first = begin; first < end; first += kRows) {
             const int n = end - first < kRows ? end - first : kRows;
             for (int q = chunk; q < last; ++q) {
-                inner_rows<T>(rows, first, n, tiles[q], inner, kTile);
-                if (one_gaussian<T>(tiles[q], kernels)) {
-                    add_gaussian_tile<T>(rows, first, n, tiles[q], inner, kernels[tiles[q].terms[0].kernel], partial,
-                                         row_lanes);
+                if (!(rows.ones && tiles[q].bytes)) {
+                    add_rows<T>(rows, first, n, tiles[q], kernels, partial, row_lanes);
                     continue;
                 }
-                for (int r = 0; r < n; ++r)
-                    add_tile<T>(rows, first + r, tiles[q], inner + r * kTile, kernels, partial + (first + r) * row_lanes);
+                T largest = 0;
+                for (int r = first; r < first + n; ++r) largest = rows.norm[r] > largest ? rows.norm[r] : largest;
+                if (largest + *tiles[q].largest_norm < T(kWhole))
+                    add_whole_tile<T>(rows, first, n, tiles[q], kernels, partial, row_lanes);
+                else
+                    add_rows<T>(rows, first, n, tiles[q], kernels, partial, row_lanes);
             }
         }
         chunk = last;
@@ -434,7 +510,7 @@ T gather_inner(const SparseRow<T>& x, const T* dense) {
 }
 
 template <class T>
-void relate(const Rows<T>& rows, int r, const Tile<T>* tiles, int n_tiles, const T* inner, T* distance, T* cosine) {
+void relate(const Rows<T>& rows, int r, const Tile<T>* tiles, int n_tiles, const T* inner, T* distance, T* cosines) {
     constexpr int W = Simd<T>::width;
     for (int q = 0; q < n_tiles; ++q) {
         if (distance)
@@ -444,10 +520,9 @@ void relate(const Rows<T>& rows, int r, const Tile<T>* tiles, int n_tiles, const
                              Strip<T>::loaded(tiles[q].norm + c), least)
                     .store_to(distance + q * kTile + c);
             }
-        if (cosine)
+        if (cosines)
             for (int c = 0; c < kTile; c += W)
-                store<T>(cosine + q * kTile + c, load<T>(inner + q * kTile + c) *
-                                                     (load<T>(tiles[q].inverse_length + c) * rows.inverse_length[r]));
+                store<T>(cosines + q * kTile + c, cosine<T>(rows, r, tiles[q], c, load<T>(inner + q * kTile + c)));
     }
 }
 
@@ -488,6 +563,15 @@ Vec<T> map_vector(const PreparedKernel<T>& k, Vec<T> source) {
 }
 
 template <class T>
+void tabulate(PreparedKernel<T>* kernels, int n) {
+    constexpr int W = Simd<T>::width;
+    T whole[kWhole];
+    for (int i = 0; i < kWhole; ++i) whole[i] = T(i);
+    for (int k = 0; k < n; ++k)
+        for (int i = 0; i < kWhole; i += W) store<T>(kernels[k].at_whole + i, map_vector<T>(kernels[k], load<T>(whole + i)));
+}
+
+template <class T>
 T expand(const PreparedKernel<T>& k, const T* inner, const T* distance, const T* cosine, const int* slots, const T* coef,
          int n, T* values) {
     constexpr int W = Simd<T>::width;
@@ -517,7 +601,7 @@ void exp_many(T* values, std::size_t n) {
 }
 
 template <class T>
-constexpr Primitives<T> table{evaluate<T>, evaluate_related<T>, append<T>, sum_lanes<T>, inner<T>,       scatter<T>,
+constexpr Primitives<T> table{tabulate<T>, evaluate<T>, evaluate_related<T>, append<T>, sum_lanes<T>, inner<T>,       scatter<T>,
                               gather_inner<T>, relate<T>,      expand<T>, weighted_sum<T>, exp_many<T>};
 
 }  // namespace

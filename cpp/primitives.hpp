@@ -16,7 +16,7 @@ namespace bomkl {
 inline constexpr int kTile = 64;
 inline constexpr int kLanes = 16;
 inline constexpr int kLaneSets = 2;
-inline constexpr int kMostOnes = 255;  // what a byte can count
+inline constexpr int kMostOnes = 254;  // a byte can count them
 
 template <class T>
 struct SparseRow {  // the entries other than zero, columns ascending
@@ -33,7 +33,8 @@ struct Rows {  // a block of rows
     const T* inverse_length;  // 1/|x|, 0 for a zero row
     int features;
     const SparseRow<T>* sparse = nullptr;  // null where most entries are not zero
-    bool only_ones = false;  // sparse rows of at most kMostOnes entries, all of them 1
+    const std::int32_t* ones = nullptr;  // n_ones columns a row; null unless all entries are 0 or 1
+    int n_ones = 0;                      // even and at most kMostOnes; `features` stands for the columns a row lacks
 };
 
 template <class T>
@@ -53,7 +54,8 @@ struct Tile {
     const T* largest_norm = nullptr;  // no norm of the tile is above it; a pointer, because rows come and go
     int lane_set = 0;
     const SparseRow<T>* sparse = nullptr;  // null where rows are stored dense
-    const std::uint8_t* bytes = nullptr;   // x once more, in bytes; null unless all entries are 0 or 1
+    // x once more, in bytes, then a column of zeros, then the squared norms; null unless all entries are 0 or 1
+    const std::uint8_t* bytes = nullptr;
 };
 
 template <class T>
@@ -65,6 +67,8 @@ struct NewTerm {  // a coefficient for a row that has just become support
 
 template <class T>
 struct Primitives {
+    // fill in the values at whole numbers
+    void (*tabulate)(PreparedKernel<T>*, int n);
     // partial[row][expansion][set][lane] += coefficient * kernel value, over all tiles
     void (*evaluate)(const Rows<T>&, int begin, int end, const Tile<T>*, int n_tiles, const PreparedKernel<T>*, T* partial,
                      int n_expansions);

@@ -21,6 +21,7 @@ public:
         : config_(config), m_(int(config.kernels.size())), n_expansions_(config.n_outputs * m_), primitives_(&primitives),
           callback_(std::move(callback)), state_(state), prepared_(config.kernels.begin(), config.kernels.end()),
           block_(state.pool.features(), state.pool.sparse()) {
+        primitives_->tabulate(prepared_.data(), m_);
         for (const PreparedKernel<T>& k : prepared_) {
             has_callable_ |= k.kind == KernelKind::callable;
             has_distance_ |= k.uses_distance();

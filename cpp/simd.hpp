@@ -88,6 +88,25 @@ struct Simd<float> {
         return out;
 #endif
     }
+    // bytes as lanes of whole numbers, and the entries of a table of 32 at such numbers
+    static Int widen(const std::uint8_t* bytes) {
+#if BOMKL_VECTOR_BYTES == 64
+        return (Int)_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)));
+#elif BOMKL_VECTOR_BYTES == 32
+        return (Int)_mm256_cvtepu8_epi32(_mm_loadu_si64(bytes));
+#else
+        return Int{bytes[0], bytes[1], bytes[2], bytes[3]};
+#endif
+    }
+    static Vec lookup(const float* table, Int at) {
+#if BOMKL_VECTOR_BYTES == 64
+        return _mm512_permutex2var_ps(_mm512_loadu_ps(table), (__m512i)at, _mm512_loadu_ps(table + width));
+#elif BOMKL_VECTOR_BYTES == 32
+        return _mm256_i32gather_ps(table, (__m256i)at, 4);
+#else
+        return Vec{table[at[0]], table[at[1]], table[at[2]], table[at[3]]};
+#endif
+    }
     static Vec sqrt(Vec a) {
 #if BOMKL_VECTOR_BYTES == 64
         return _mm512_sqrt_ps(a);
@@ -188,6 +207,28 @@ struct Simd<double> {
         Vec out;
         for (int i = 0; i < width; ++i) out[i] = from[at[i]];
         return out;
+#endif
+    }
+    // bytes as lanes of whole numbers, and the entries of a table of 32 at such numbers
+    static Int widen(const std::uint8_t* bytes) {
+#if BOMKL_VECTOR_BYTES == 64
+        return (Int)_mm512_cvtepu8_epi64(_mm_loadu_si64(bytes));
+#elif BOMKL_VECTOR_BYTES == 32
+        return (Int)_mm256_cvtepu8_epi64(_mm_loadu_si32(bytes));
+#else
+        return Int{bytes[0], bytes[1]};
+#endif
+    }
+    static Vec lookup(const double* table, Int at) {
+#if BOMKL_VECTOR_BYTES == 64
+        const __m512i index = (__m512i)at;
+        const Vec low = _mm512_permutex2var_pd(_mm512_loadu_pd(table), index, _mm512_loadu_pd(table + width));
+        const Vec high = _mm512_permutex2var_pd(_mm512_loadu_pd(table + 2 * width), index, _mm512_loadu_pd(table + 3 * width));
+        return _mm512_mask_mov_pd(low, _mm512_test_epi64_mask(index, _mm512_set1_epi64(2 * width)), high);
+#elif BOMKL_VECTOR_BYTES == 32
+        return _mm256_i64gather_pd(table, (__m256i)at, 8);
+#else
+        return Vec{table[at[0]], table[at[1]]};
 #endif
     }
     static Vec sqrt(Vec a) {

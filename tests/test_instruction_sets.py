@@ -53,6 +53,30 @@ def test_it_agrees_with_the_reference(learner, budget, dtype, tolerance, d):
     assert_allclose(margins, scores, rtol=tolerance, atol=tolerance)
 
 
+def rows_of_ones(n, most, dtype):
+    rng = np.random.default_rng(most)
+    X = np.zeros((n, 90), dtype=dtype)
+    for x in X:
+        x[rng.choice(90, rng.integers(1, most + 1), replace=False)] = 1
+    return X, np.where(X[:, :30].sum(axis=1) + rng.normal(size=n) > X[:, 30:60].sum(axis=1), 1, -1)
+
+
+@pytest.mark.usefixtures("instruction_set")
+@pytest.mark.parametrize("most", [15, 16, 40], ids=["looked up", "at the end of the table", "some beyond it"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_kernel_values_that_are_looked_up_are_those_that_are_computed(most, dtype):
+    X, y = rows_of_ones(300, most, dtype)
+    # numbers whose squares vanish change no product, and rows of them are not rows of ones
+    tiny = np.full((len(y), 95), np.finfo(dtype).tiny, dtype=dtype)
+    computed = BudgetMKLClassifier(KERNELS, SPA(beta=1.0), random_state=0).score_and_learn(np.hstack([X, tiny]), y)
+    for size in (1, 7, 300):
+        model = BudgetMKLClassifier(KERNELS, SPA(beta=1.0), random_state=0)
+        parts = [
+            model.score_and_learn(X[i : i + size], y[i : i + size], classes=[-1, 1]) for i in range(0, len(y), size)
+        ]
+        assert_array_equal(np.concatenate(parts), computed)
+
+
 @pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize(("learner", "budget"), [(SPA(beta=1.0), None), (BPAS(), 40)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
