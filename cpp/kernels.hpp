@@ -23,7 +23,7 @@ struct KernelSpec {
 };
 
 // Link Gaussians of width sigma, sigma/2, sigma/4 ... A fourth power multiplies the relative error by four, so a chain may
-// have three links in float64 (error below 1e-14) and two in float32 (2e-6, less than that of most distances).
+// have three links in float64 (error 2e-14) and two in float32 (5e-6, about that of a distance's last digit in the exponent).
 inline void link_gaussians(std::vector<KernelSpec>& kernels, int longest) {
     std::vector<KernelSpec*> gaussians;
     for (KernelSpec& k : kernels)

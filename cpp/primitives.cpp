@@ -137,7 +137,7 @@ Vec<T> affine(const PreparedKernel<T>& k, Vec<T> inner) {
 template <class T>
 Vec<T> exponential(const PreparedKernel<T>& k, Vec<T> distance) {
     const Vec<T> length = Simd<T>::sqrt(distance);
-    return exp2_not_positive<T>(length * k.exponent, Simd<T>::less(length, broadcast<T>(k.furthest)));
+    return exp2_of_product<T>(length, broadcast<T>(k.exponent), Simd<T>::less(length, broadcast<T>(k.furthest)));
 }
 template <class T>
 Vec<T> cosine(const Rows<T>& rows, int r, const Tile<T>& tile, int c, Vec<T> inner) {
@@ -167,21 +167,6 @@ struct Strip {
     void store_to(T* p) const { BOMKL_EACH(i) store<T>(p + i * Simd<T>::width, v[i]); }
     Vec<T> least() const { return Simd<T>::min(Simd<T>::min(v[0], v[1]), Simd<T>::min(v[2], v[3])); }
 };
-
-// 2^x of numbers <= 0 where the masks are set, zero elsewhere.
-template <class T>
-[[gnu::always_inline]] inline void exp2_strip(Strip<T>& x, const typename Simd<T>::Mask* mask) {
-    using S = Simd<T>;
-    constexpr int last = sizeof(S::exp2_series) / sizeof(T) - 1;
-    Strip<T> n, p;
-    BOMKL_EACH(i) n.v[i] = S::round(x.v[i]);
-    BOMKL_EACH(i) x.v[i] -= n.v[i];
-    BOMKL_EACH(i) p.v[i] = S::fma(broadcast<T>(S::exp2_series[last]), x.v[i], broadcast<T>(S::exp2_series[last - 1]));
-#pragma GCC unroll 16
-    for (int k = last - 2; k >= 0; --k)
-        BOMKL_EACH(i) p.v[i] = S::fma(p.v[i], x.v[i], broadcast<T>(S::exp2_series[k]));
-    BOMKL_EACH(i) x.v[i] = S::scale(mask[i], p.v[i], n.v[i]);
-}
 
 // |x|^2 + |z|^2 - 2 x.z loses its digits where the rows are close and long: those are summed feature by feature.
 template <class T>
@@ -221,8 +206,8 @@ template <class T>
         fourths = 1;
         BOMKL_EACH(i) value.v[i] = Simd<T>::keep(near[i], value.v[i]);
     } else {
-        BOMKL_EACH(i) value.v[i] = distance.v[i] * k.exponent;
-        exp2_strip<T>(value, near);
+        const Vec<T> exponent = broadcast<T>(k.exponent);
+        BOMKL_EACH(i) value.v[i] = exp2_of_product<T>(distance.v[i], exponent, near[i]);
     }
     for (; fourths > 0; --fourths) {
         BOMKL_EACH(i) value.v[i] *= value.v[i];
@@ -549,7 +534,7 @@ Vec<T> map_vector(const PreparedKernel<T>& k, Vec<T> source) {
         case KernelKind::gaussian: {
             const Vec<T> furthest = broadcast<T>(k.furthest);
             if (!Simd<T>::any_less(source, furthest)) return Vec<T>{};
-            Vec<T> value = exp2_not_positive<T>(source * k.exponent, Simd<T>::less(source, furthest));
+            Vec<T> value = exp2_of_product<T>(source, broadcast<T>(k.exponent), Simd<T>::less(source, furthest));
             for (int i = 0; i < k.fourths; ++i) {
                 value *= value;
                 value *= value;

@@ -19,9 +19,23 @@ inline constexpr int kBytes = BOMKL_VECTOR_BYTES;
 template <class T>
 struct Simd;
 
+// 2^(i / size) as bits, less what adding i in front of the mantissa's last bits puts on top of them.
+template <class T, class Bits, int bits, int mantissa_bits>
+struct PowerTable {
+    static constexpr int size = 1 << bits;
+    alignas(64) Bits entry[size];
+    constexpr PowerTable() : entry{} {
+        for (int i = 0; i < size; ++i)
+            entry[i] = __builtin_bit_cast(Bits, T(__builtin_exp2(double(i) / size))) - (Bits(i) << (mantissa_bits - bits));
+    }
+};
+
 template <>
 struct Simd<float> {
     typedef float Vec __attribute__((vector_size(kBytes)));
+#if BOMKL_VECTOR_BYTES == 64
+    using Mask = __mmask16;
+#endif
     typedef std::int32_t Int __attribute__((vector_size(kBytes)));
     typedef std::uint32_t Bits __attribute__((vector_size(kBytes)));
     static constexpr int width = kBytes / 4;
@@ -33,6 +47,18 @@ struct Simd<float> {
     // Chebyshev interpolation of (2^x - 1)/x on [-1/2, 1/2]: relative error of 2^x 5e-9
     static constexpr float exp2_series[] = {1.0f,           0.69314718803f, 0.24022650761f,  0.055503571142f,
                                             0.0096180825573f, 0.0013390863365f, 0.00015453162945f};
+
+#if BOMKL_VECTOR_BYTES == 64
+    // The same on [-1/64, 1/64]: relative error 1.1e-7
+    static constexpr float near_series[] = {1.0f, 0.69315395598f, 0.24022768105f};
+    static constexpr PowerTable<float, std::uint32_t, 5, mantissa_bits> powers{};
+    // 2^n of n = k / 32, from a number whose last bits are k
+    static Vec power(Vec k) {
+        const __m512i bits = (__m512i)k, low = _mm512_load_si512(powers.entry), high = _mm512_load_si512(powers.entry + width);
+        return (Vec)_mm512_add_epi32(_mm512_permutex2var_epi32(low, bits, high), _mm512_slli_epi32(bits, mantissa_bits - 5));
+    }
+    static Vec product(Mask mask, Vec a, Vec b) { return _mm512_maskz_mul_ps(mask, a, b); }
+#endif
 
     static Vec fma(Vec a, Vec b, Vec c) {
 #if BOMKL_VECTOR_BYTES == 64
@@ -53,7 +79,6 @@ struct Simd<float> {
 #endif
     }
 #if BOMKL_VECTOR_BYTES == 64
-    using Mask = __mmask16;
     static Mask less(Vec a, Vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
     static Vec keep(Mask mask, Vec a) { return _mm512_maskz_mov_ps(mask, a); }
     static Vec round(Vec a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
@@ -132,6 +157,9 @@ struct Simd<float> {
 template <>
 struct Simd<double> {
     typedef double Vec __attribute__((vector_size(kBytes)));
+#if BOMKL_VECTOR_BYTES == 64
+    using Mask = __mmask8;
+#endif
     typedef std::int64_t Int __attribute__((vector_size(kBytes)));
     typedef std::uint64_t Bits __attribute__((vector_size(kBytes)));
     static constexpr int width = kBytes / 8;
@@ -155,6 +183,24 @@ struct Simd<double> {
         7.07258594926922369986e-9,
         4.45496059818651839378e-10};
 
+#if BOMKL_VECTOR_BYTES == 64
+    // The same on [-1/32, 1/32]: relative error 2e-17
+    static constexpr double near_series[] = {1.0,
+                                             0.693147180559945730316,
+                                             0.2402265069591007495831,
+                                             0.05550410865663930187752,
+                                             0.009618129106919537027465,
+                                             0.001333378157678426819549,
+                                             0.0001540372398074925646295};
+    static constexpr PowerTable<double, std::uint64_t, 4, mantissa_bits> powers{};
+    // 2^n of n = k / 16, from a number whose last bits are k
+    static Vec power(Vec k) {
+        const __m512i bits = (__m512i)k, low = _mm512_load_si512(powers.entry), high = _mm512_load_si512(powers.entry + width);
+        return (Vec)_mm512_add_epi64(_mm512_permutex2var_epi64(low, bits, high), _mm512_slli_epi64(bits, mantissa_bits - 4));
+    }
+    static Vec product(Mask mask, Vec a, Vec b) { return _mm512_maskz_mul_pd(mask, a, b); }
+#endif
+
     static Vec fma(Vec a, Vec b, Vec c) {
 #if BOMKL_VECTOR_BYTES == 64
         return _mm512_fmadd_pd(a, b, c);
@@ -174,7 +220,6 @@ struct Simd<double> {
 #endif
     }
 #if BOMKL_VECTOR_BYTES == 64
-    using Mask = __mmask8;
     static Mask less(Vec a, Vec b) { return _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ); }
     static Vec keep(Mask mask, Vec a) { return _mm512_maskz_mov_pd(mask, a); }
     static Vec round(Vec a) { return _mm512_roundscale_pd(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
@@ -302,10 +347,23 @@ inline Vec<T> exp2_of_sum(Vec<T> n, Vec<T> r, typename Simd<T>::Mask mask) {
     return S::scale(mask, p, n);
 }
 
+// 2^(u factor) where the mask is set, zero elsewhere. Where it is set, the product must not be positive and the result must be
+// a normal number.
 template <class T>
-inline Vec<T> exp2_not_positive(Vec<T> x, typename Simd<T>::Mask mask) {
-    const Vec<T> n = Simd<T>::round(x);
+[[gnu::always_inline]] inline Vec<T> exp2_of_product(Vec<T> u, Vec<T> factor, typename Simd<T>::Mask mask) {
+    using S = Simd<T>;
+#if BOMKL_VECTOR_BYTES == 64
+    constexpr int last = sizeof(S::near_series) / sizeof(T) - 1;
+    const Vec<T> magic = broadcast<T>(S::round_magic / S::powers.size);  // adding it rounds to a multiple of 1/size
+    const Vec<T> k = S::fma(u, factor, magic), rest = S::fma(u, factor, magic - k);
+    Vec<T> p = broadcast<T>(S::near_series[last]);
+#pragma GCC unroll 16
+    for (int i = last - 1; i >= 0; --i) p = S::fma(p, rest, broadcast<T>(S::near_series[i]));
+    return S::product(mask, p, S::power(k));
+#else
+    const Vec<T> x = u * factor, n = S::round(x);
     return exp2_of_sum<T>(n, x - n, mask);
+#endif
 }
 
 }  // namespace bomkl::BOMKL_ISA

@@ -124,3 +124,18 @@ def test_exp_is_accurate_to_a_few_units_in_the_last_place():
     _core.exp_many(edge)
     assert_array_equal(edge[:4] > 0, [True, True, False, True])
     assert edge[0] == 1
+
+
+@pytest.mark.usefixtures("instruction_set")
+@pytest.mark.parametrize(("dtype", "furthest"), [(np.float32, 80), (np.float64, 700)])
+def test_kernel_values_are_accurate_to_a_few_units_in_the_last_place(dtype, furthest):
+    """One row of support with the coefficient one: the score is the kernel's value."""
+    x = np.arange(0, 40, 1 / 64)  # squares are exact
+    for kernel, exponent in ((Gaussian(1.0), x**2 / 2), (Exponential(1.0), x)):
+        model = BudgetMKLClassifier([kernel], Perceptron(), selection_delta=None)
+        model.partial_fit(np.zeros((1, 1), dtype=dtype), [1], classes=[0, 1])
+        exponent = exponent[exponent < furthest]
+        values = model.decision_function(x[: len(exponent), None].astype(dtype))
+        assert values[0] == 1
+        error = np.abs(values / np.exp(-exponent) - 1) / np.finfo(dtype).eps
+        assert np.all(error < 3 + exponent)  # the factor in the exponent is rounded, too
