@@ -194,58 +194,68 @@ template <class T>
     return out;
 }
 
-// Gaussian values of distances. `last` is the kernel whose values `value` holds, if any.
+// Gaussian values of distances.
 template <class T>
-[[gnu::always_inline]] inline void gaussian(const PreparedKernel<T>& k, const Strip<T>& distance,
-                                            const PreparedKernel<T>* last, Strip<T>& value) {
-    const Vec<T> furthest = broadcast<T>(k.furthest);
-    typename Simd<T>::Mask near[kStrip];
-    BOMKL_EACH(i) near[i] = Simd<T>::less(distance.v[i], furthest);
-    int fourths = k.fourths;
-    if (last && last->kind == KernelKind::gaussian && last->root == k.root && last->fourths + 1 == fourths) {
-        fourths = 1;
-        BOMKL_EACH(i) value.v[i] = Simd<T>::keep(near[i], value.v[i]);
-    } else {
-        const Vec<T> exponent = broadcast<T>(k.exponent);
-        BOMKL_EACH(i) value.v[i] = exp2_of_product<T>(distance.v[i], exponent, near[i]);
-    }
-    for (; fourths > 0; --fourths) {
+[[gnu::always_inline]] inline void gaussian(const PreparedKernel<T>& k, const Strip<T>& distance, Strip<T>& value) {
+    const Vec<T> furthest = broadcast<T>(k.furthest), exponent = broadcast<T>(k.exponent);
+    BOMKL_EACH(i)
+        value.v[i] = exp2_of_product<T>(distance.v[i], exponent, Simd<T>::less(distance.v[i], furthest));
+    for (int fourths = k.fourths; fourths > 0; --fourths) {
         BOMKL_EACH(i) value.v[i] *= value.v[i];
         BOMKL_EACH(i) value.v[i] *= value.v[i];
     }
 }
-
-// One row against a strip of a tile: kernel values, and what several kernels need of it computed at most once.
+// The same where `value` holds those of the Gaussian one link before in the chain.
 template <class T>
-class RowOnStrip {
-public:
-    RowOnStrip(const Rows<T>& rows, int r, const Tile<T>& tile, int c, const T* inner)
-        : rows_(rows), r_(r), tile_(tile), c_(c), inner_(Strip<T>::loaded(inner + c)) {}
+[[gnu::always_inline]] inline void next_gaussian(const PreparedKernel<T>& k, const Strip<T>& distance, Strip<T>& value) {
+    const Vec<T> furthest = broadcast<T>(k.furthest);
+    BOMKL_EACH(i) value.v[i] = Simd<T>::product(Simd<T>::less(distance.v[i], furthest), value.v[i], value.v[i]);
+    BOMKL_EACH(i) value.v[i] *= value.v[i];
+}
 
-    // False where a Gaussian vanishes on the whole strip: a narrower one does so too. `value` must still hold what the last
-    // call put there.
-    [[gnu::always_inline]] inline bool map(const PreparedKernel<T>& k, Strip<T>& value) {
-        if (k.uses_distance() && !have_distance_) {
-            distance_ = distances<T>(rows_, r_, tile_, c_, inner_, Strip<T>::loaded(tile_.norm + c_), nearest_);
-            have_distance_ = true;
-        }
+#define BOMKL_ROWS(r) _Pragma("GCC unroll 4") for (int r = 0; r < R; ++r)
+
+// R rows against a strip of a tile: kernel values, and what several kernels need of them computed at most once.
+template <class T, int R>
+class RowsOnStrip {
+public:
+    RowsOnStrip(const Rows<T>& rows, int first, const Tile<T>& tile, int c, const T* inner)
+        : rows_(rows), first_(first), tile_(tile), c_(c), inner_(inner + c) {}
+
+    // False where a Gaussian vanishes everywhere: a narrower one does so too. `value` must still hold what the last call put
+    // there.
+    [[gnu::always_inline]] inline bool map(const PreparedKernel<T>& k, Strip<T> (&value)[R]) {
+        if (k.uses_distance() && !have_distance_) measure();
         const PreparedKernel<T>* const last = last_;
         last_ = &k;
         switch (k.kind) {
-            case KernelKind::linear: value = inner_; break;
-            case KernelKind::polynomial: polynomial(k, value); break;
+            case KernelKind::linear:
+                BOMKL_ROWS(r) BOMKL_EACH(i) value[r].v[i] = inner(r, i);
+                break;
+            case KernelKind::polynomial: {
+                Strip<T> base[R];
+                BOMKL_ROWS(r) BOMKL_EACH(i) value[r].v[i] = base[r].v[i] = affine<T>(k, inner(r, i));
+                for (int power = 1; power < k.degree; ++power)
+                    BOMKL_ROWS(r) BOMKL_EACH(i) value[r].v[i] *= base[r].v[i];
+                break;
+            }
             case KernelKind::gaussian:
                 if (!Simd<T>::any_less(nearest_, broadcast<T>(k.furthest))) return false;
-                gaussian<T>(k, distance_, last, value);
+                if (last && last->kind == KernelKind::gaussian && last->root == k.root && last->fourths + 1 == k.fourths) {
+                    BOMKL_ROWS(r) next_gaussian<T>(k, distance_[r], value[r]);
+                } else {
+                    BOMKL_ROWS(r) gaussian<T>(k, distance_[r], value[r]);
+                }
                 break;
             case KernelKind::exponential:
-                BOMKL_EACH(i) value.v[i] = exponential<T>(k, distance_.v[i]);
+                BOMKL_ROWS(r) BOMKL_EACH(i) value[r].v[i] = exponential<T>(k, distance_[r].v[i]);
                 break;
             case KernelKind::cauchy:
-                BOMKL_EACH(i) value.v[i] = cauchy<T>(k, distance_.v[i]);
+                BOMKL_ROWS(r) BOMKL_EACH(i) value[r].v[i] = cauchy<T>(k, distance_[r].v[i]);
                 break;
             case KernelKind::cosine:
-                BOMKL_EACH(i) value.v[i] = cosine<T>(rows_, r_, tile_, c_ + i * Simd<T>::width, inner_.v[i]);
+                BOMKL_ROWS(r) BOMKL_EACH(i)
+                    value[r].v[i] = cosine<T>(rows_, first_ + r, tile_, c_ + i * Simd<T>::width, inner(r, i));
                 break;
             case KernelKind::callable: break;
         }
@@ -253,18 +263,23 @@ public:
     }
 
 private:
-    [[gnu::always_inline]] inline void polynomial(const PreparedKernel<T>& k, Strip<T>& value) const {
-        Strip<T> base;
-        BOMKL_EACH(i) value.v[i] = base.v[i] = affine<T>(k, inner_.v[i]);
-        for (int power = 1; power < k.degree; ++power)
-            BOMKL_EACH(i) value.v[i] *= base.v[i];
+    Vec<T> inner(int r, int i) const { return load<T>(inner_ + r * kTile + i * Simd<T>::width); }
+    [[gnu::always_inline]] inline void measure() {
+        const Strip<T> norms = Strip<T>::loaded(tile_.norm + c_);
+        BOMKL_ROWS(r) {
+            Vec<T> nearest;
+            distance_[r] = distances<T>(rows_, first_ + r, tile_, c_, Strip<T>::loaded(inner_ + r * kTile), norms, nearest);
+            nearest_ = r == 0 ? nearest : Simd<T>::min(nearest_, nearest);
+        }
+        have_distance_ = true;
     }
 
     const Rows<T>& rows_;
-    int r_;
+    int first_;
     const Tile<T>& tile_;
     int c_;
-    Strip<T> inner_, distance_;
+    const T* inner_;
+    Strip<T> distance_[R];
     Vec<T> nearest_;
     bool have_distance_ = false;
     const PreparedKernel<T>* last_ = nullptr;  // the kernel whose values `value` holds
@@ -284,19 +299,21 @@ template <class T>
     for (int g = 0; g < G; ++g) store<T>(first + g * W, sum[g]);
 }
 
-// Adds one tile's share of a row's scores to its lanes.
-template <class T>
-void add_tile(const Rows<T>& rows, int r, const Tile<T>& tile, const T* inner, const PreparedKernel<T>* kernels, T* lanes) {
-    T* const own = lanes + tile.lane_set * kLanes;
+// Adds one tile's share to the scores of R rows.
+template <class T, int R>
+void add_tile(const Rows<T>& rows, int first, const Tile<T>& tile, const T* inner, const PreparedKernel<T>* kernels, T* partial,
+              std::size_t row_lanes) {
+    T* const own = partial + first * row_lanes + tile.lane_set * kLanes;
     for (int c = 0; c < kTile; c += kStripColumns<T>) {
-        RowOnStrip<T> row(rows, r, tile, c, inner);
-        Strip<T> value;
+        RowsOnStrip<T, R> on(rows, first, tile, c, inner);
+        Strip<T> value[R];
         int have = -1;
         for (int i = 0; i < tile.n_terms; ++i) {
             const Term<T>& term = tile.terms[i];
-            if (term.kernel != have && !row.map(kernels[term.kernel], value)) break;
+            if (term.kernel != have && !on.map(kernels[term.kernel], value)) break;
             have = term.kernel;
-            accumulate<T>(own + std::size_t(term.expansion) * (kLaneSets * kLanes), term.coef, value, c);
+            T* const lanes = own + std::size_t(term.expansion) * (kLaneSets * kLanes);
+            BOMKL_ROWS(r) accumulate<T>(lanes + r * row_lanes, term.coef, value[r], c);
         }
     }
 }
@@ -313,7 +330,7 @@ void add_gaussian_tile(const Rows<T>& rows, int first, int n, const Tile<T>& til
             const Strip<T> distance = distances<T>(rows, first + r, tile, c, products, norms, nearest);
             if (!Simd<T>::any_less(nearest, broadcast<T>(k.furthest))) continue;
             Strip<T> value;
-            gaussian<T>(k, distance, nullptr, value);
+            gaussian<T>(k, distance, value);
             T* const lanes = partial + (first + r) * row_lanes + tile.lane_set * kLanes;
             for (int i = 0; i < tile.n_terms; ++i)
                 accumulate<T>(lanes + std::size_t(tile.terms[i].expansion) * (kLaneSets * kLanes), tile.terms[i].coef,
@@ -385,8 +402,10 @@ void add_rows(const Rows<T>& rows, int first, int n, const Tile<T>& tile, const 
     inner_rows<T>(rows, first, n, tile, inner, kTile);
     if (one_gaussian<T>(tile, kernels))
         return add_gaussian_tile<T>(rows, first, n, tile, inner, kernels[tile.terms[0].kernel], partial, row_lanes);
-    for (int r = 0; r < n; ++r)
-        add_tile<T>(rows, first + r, tile, inner + r * kTile, kernels, partial + (first + r) * row_lanes);
+    int r = 0;
+    for (; r + 2 <= n; r += 2)
+        add_tile<T, 2>(rows, first + r, tile, inner + r * kTile, kernels, partial, row_lanes);
+    if (r < n) add_tile<T, 1>(rows, first + r, tile, inner + r * kTile, kernels, partial, row_lanes);
 }
 
 template <class T>
@@ -425,8 +444,9 @@ void evaluate(const Rows<T>& rows, int begin, int end, const Tile<T>* tiles, int
 template <class T>
 void evaluate_related(const Rows<T>& rows, int r, const Tile<T>* tiles, int n_tiles, const T* inner,
                       const PreparedKernel<T>* kernels, T* partial, int n_expansions) {
-    T* const lanes = partial + std::size_t(r) * n_expansions * (kLaneSets * kLanes);
-    for (int q = 0; q < n_tiles; ++q) add_tile<T>(rows, r, tiles[q], inner + std::size_t(q) * kTile, kernels, lanes);
+    const std::size_t row_lanes = std::size_t(n_expansions) * (kLaneSets * kLanes);
+    for (int q = 0; q < n_tiles; ++q)
+        add_tile<T, 1>(rows, r, tiles[q], inner + std::size_t(q) * kTile, kernels, partial, row_lanes);
 }
 
 template <class T>
@@ -437,14 +457,14 @@ void append(const Rows<T>& rows, int r, int n, const Tile<T>* block_tiles, const
     for (int start = (r + 1) / kStripColumns<T> * kStripColumns<T>; start < n; start += kStripColumns<T>) {
         const int q = start / kTile, begin = r + 1 > start ? r + 1 : start;
         const int end = n < start + kStripColumns<T> ? n : start + kStripColumns<T>;
-        RowOnStrip<T> row(rows, r, block_tiles[q], start % kTile, inner + std::size_t(q) * kTile);
-        Strip<T> value;
+        RowsOnStrip<T, 1> row(rows, r, block_tiles[q], start % kTile, inner + std::size_t(q) * kTile);
+        Strip<T> value[1];
         int have = -1;
         for (int i = 0; i < n_terms; ++i) {
             if (terms[i].kernel != have) {
                 if (!row.map(kernels[terms[i].kernel], value)) break;
                 have = terms[i].kernel;
-                value.store_to(values);
+                value[0].store_to(values);
             }
             T* const lanes = partial + std::size_t(terms[i].expansion) * (kLaneSets * kLanes) + lane_set * kLanes + lane;
             for (int t = begin; t < end; ++t) {

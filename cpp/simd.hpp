@@ -80,7 +80,6 @@ struct Simd<float> {
     }
 #if BOMKL_VECTOR_BYTES == 64
     static Mask less(Vec a, Vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
-    static Vec keep(Mask mask, Vec a) { return _mm512_maskz_mov_ps(mask, a); }
     static Vec round(Vec a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
     // a 2^n where the mask is set, zero elsewhere
     static Vec scale(Mask mask, Vec a, Vec n) { return _mm512_maskz_scalef_ps(mask, a, n); }
@@ -88,6 +87,8 @@ struct Simd<float> {
     using Mask = Int;
     static Mask less(Vec a, Vec b) { return a < b; }
     static Vec keep(Mask mask, Vec a) { return (Vec)(mask & (Int)a); }
+    // masked first: what is left out may be subnormal, which is slow
+    static Vec product(Mask mask, Vec a, Vec b) { return keep(mask, a) * b; }
     static Vec round(Vec a) { return a + round_magic - round_magic; }
     static Vec scale(Mask mask, Vec a, Vec n) {  // the whole number lies in the low bits of the sum
         return keep(mask, (Vec)((Bits)a + ((Bits)(n + round_magic) << mantissa_bits)));
@@ -221,7 +222,6 @@ struct Simd<double> {
     }
 #if BOMKL_VECTOR_BYTES == 64
     static Mask less(Vec a, Vec b) { return _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ); }
-    static Vec keep(Mask mask, Vec a) { return _mm512_maskz_mov_pd(mask, a); }
     static Vec round(Vec a) { return _mm512_roundscale_pd(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
     // a 2^n where the mask is set, zero elsewhere
     static Vec scale(Mask mask, Vec a, Vec n) { return _mm512_maskz_scalef_pd(mask, a, n); }
@@ -229,6 +229,8 @@ struct Simd<double> {
     using Mask = Int;
     static Mask less(Vec a, Vec b) { return a < b; }
     static Vec keep(Mask mask, Vec a) { return (Vec)(mask & (Int)a); }
+    // masked first: what is left out may be subnormal, which is slow
+    static Vec product(Mask mask, Vec a, Vec b) { return keep(mask, a) * b; }
     static Vec round(Vec a) { return a + round_magic - round_magic; }
     static Vec scale(Mask mask, Vec a, Vec n) {  // the whole number lies in the low bits of the sum
         return keep(mask, (Vec)((Bits)a + ((Bits)(n + round_magic) << mantissa_bits)));
