@@ -19,7 +19,7 @@ inline constexpr int kBytes = BOMKL_VECTOR_BYTES;
 template <class T>
 struct Simd;
 
-// 2^(i / size) as bits, less what adding i in front of the mantissa's last bits puts on top of them.
+// The bits of 2^(i / size), less what Simd::power adds to them for i.
 template <class T, class Bits, int bits, int mantissa_bits>
 struct PowerTable {
     static constexpr int size = 1 << bits;
@@ -33,9 +33,6 @@ struct PowerTable {
 template <>
 struct Simd<float> {
     typedef float Vec __attribute__((vector_size(kBytes)));
-#if BOMKL_VECTOR_BYTES == 64
-    using Mask = __mmask16;
-#endif
     typedef std::int32_t Int __attribute__((vector_size(kBytes)));
     typedef std::uint32_t Bits __attribute__((vector_size(kBytes)));
     static constexpr int width = kBytes / 4;
@@ -47,18 +44,6 @@ struct Simd<float> {
     // Chebyshev interpolation of (2^x - 1)/x on [-1/2, 1/2]: relative error of 2^x 5e-9
     static constexpr float exp2_series[] = {1.0f,           0.69314718803f, 0.24022650761f,  0.055503571142f,
                                             0.0096180825573f, 0.0013390863365f, 0.00015453162945f};
-
-#if BOMKL_VECTOR_BYTES == 64
-    // The same on [-1/64, 1/64]: relative error 1.1e-7
-    static constexpr float near_series[] = {1.0f, 0.69315395598f, 0.24022768105f};
-    static constexpr PowerTable<float, std::uint32_t, 5, mantissa_bits> powers{};
-    // 2^n of n = k / 32, from a number whose last bits are k
-    static Vec power(Vec k) {
-        const __m512i bits = (__m512i)k, low = _mm512_load_si512(powers.entry), high = _mm512_load_si512(powers.entry + width);
-        return (Vec)_mm512_add_epi32(_mm512_permutex2var_epi32(low, bits, high), _mm512_slli_epi32(bits, mantissa_bits - 5));
-    }
-    static Vec product(Mask mask, Vec a, Vec b) { return _mm512_maskz_mul_ps(mask, a, b); }
-#endif
 
     static Vec fma(Vec a, Vec b, Vec c) {
 #if BOMKL_VECTOR_BYTES == 64
@@ -79,10 +64,22 @@ struct Simd<float> {
 #endif
     }
 #if BOMKL_VECTOR_BYTES == 64
+    using Mask = __mmask16;
     static Mask less(Vec a, Vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
+    // a b where the mask is set, zero elsewhere
+    static Vec product(Mask mask, Vec a, Vec b) { return _mm512_maskz_mul_ps(mask, a, b); }
     static Vec round(Vec a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
     // a 2^n where the mask is set, zero elsewhere
     static Vec scale(Mask mask, Vec a, Vec n) { return _mm512_maskz_scalef_ps(mask, a, n); }
+
+    // exp2_series on [-1/64, 1/64]: relative error 1.1e-7
+    static constexpr float near_series[] = {1.0f, 0.69315395598f, 0.24022768105f};
+    static constexpr PowerTable<float, std::uint32_t, 5, mantissa_bits> powers{};
+    // 2^n of n = k / 32, from a number whose last bits are k
+    static Vec power(Vec k) {
+        const __m512i bits = (__m512i)k, low = _mm512_load_si512(powers.entry), high = _mm512_load_si512(powers.entry + width);
+        return (Vec)_mm512_add_epi32(_mm512_permutex2var_epi32(low, bits, high), _mm512_slli_epi32(bits, mantissa_bits - 5));
+    }
 #else
     using Mask = Int;
     static Mask less(Vec a, Vec b) { return a < b; }
@@ -158,9 +155,6 @@ struct Simd<float> {
 template <>
 struct Simd<double> {
     typedef double Vec __attribute__((vector_size(kBytes)));
-#if BOMKL_VECTOR_BYTES == 64
-    using Mask = __mmask8;
-#endif
     typedef std::int64_t Int __attribute__((vector_size(kBytes)));
     typedef std::uint64_t Bits __attribute__((vector_size(kBytes)));
     static constexpr int width = kBytes / 8;
@@ -184,24 +178,6 @@ struct Simd<double> {
         7.07258594926922369986e-9,
         4.45496059818651839378e-10};
 
-#if BOMKL_VECTOR_BYTES == 64
-    // The same on [-1/32, 1/32]: relative error 2e-17
-    static constexpr double near_series[] = {1.0,
-                                             0.693147180559945730316,
-                                             0.2402265069591007495831,
-                                             0.05550410865663930187752,
-                                             0.009618129106919537027465,
-                                             0.001333378157678426819549,
-                                             0.0001540372398074925646295};
-    static constexpr PowerTable<double, std::uint64_t, 4, mantissa_bits> powers{};
-    // 2^n of n = k / 16, from a number whose last bits are k
-    static Vec power(Vec k) {
-        const __m512i bits = (__m512i)k, low = _mm512_load_si512(powers.entry), high = _mm512_load_si512(powers.entry + width);
-        return (Vec)_mm512_add_epi64(_mm512_permutex2var_epi64(low, bits, high), _mm512_slli_epi64(bits, mantissa_bits - 4));
-    }
-    static Vec product(Mask mask, Vec a, Vec b) { return _mm512_maskz_mul_pd(mask, a, b); }
-#endif
-
     static Vec fma(Vec a, Vec b, Vec c) {
 #if BOMKL_VECTOR_BYTES == 64
         return _mm512_fmadd_pd(a, b, c);
@@ -221,10 +197,28 @@ struct Simd<double> {
 #endif
     }
 #if BOMKL_VECTOR_BYTES == 64
+    using Mask = __mmask8;
     static Mask less(Vec a, Vec b) { return _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ); }
+    // a b where the mask is set, zero elsewhere
+    static Vec product(Mask mask, Vec a, Vec b) { return _mm512_maskz_mul_pd(mask, a, b); }
     static Vec round(Vec a) { return _mm512_roundscale_pd(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
     // a 2^n where the mask is set, zero elsewhere
     static Vec scale(Mask mask, Vec a, Vec n) { return _mm512_maskz_scalef_pd(mask, a, n); }
+
+    // exp2_series on [-1/32, 1/32]: relative error 2e-17
+    static constexpr double near_series[] = {1.0,
+                                             0.693147180559945730316,
+                                             0.2402265069591007495831,
+                                             0.05550410865663930187752,
+                                             0.009618129106919537027465,
+                                             0.001333378157678426819549,
+                                             0.0001540372398074925646295};
+    static constexpr PowerTable<double, std::uint64_t, 4, mantissa_bits> powers{};
+    // 2^n of n = k / 16, from a number whose last bits are k
+    static Vec power(Vec k) {
+        const __m512i bits = (__m512i)k, low = _mm512_load_si512(powers.entry), high = _mm512_load_si512(powers.entry + width);
+        return (Vec)_mm512_add_epi64(_mm512_permutex2var_epi64(low, bits, high), _mm512_slli_epi64(bits, mantissa_bits - 4));
+    }
 #else
     using Mask = Int;
     static Mask less(Vec a, Vec b) { return a < b; }
