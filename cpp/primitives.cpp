@@ -597,11 +597,11 @@ T expand(const PreparedKernel<T>& k, const T* inner, const T* distance, const T*
 template <class T>
 void exp_many(T* values, std::size_t n) {
     using S = Simd<T>;
-    constexpr T log2e = T(1.4426950408889634074);
+    const Vec<T> log2e = broadcast<T>(T(1.4426950408889634074));
     for (std::size_t i = 0; i + S::width <= n; i += S::width) {
-        const Vec<T> x = load<T>(values + i), whole = S::round(x * log2e);
+        const Vec<T> x = load<T>(values + i), multiple = next_multiple<T>(x, log2e), whole = value_of_multiple<T>(multiple);
         const Vec<T> rest = S::fma(whole, broadcast<T>(-S::ln2_low), S::fma(whole, broadcast<T>(-S::ln2_high), x));
-        store<T>(values + i, exp2_of_sum<T>(whole, rest * log2e, S::less(broadcast<T>(S::least_exp), x)));
+        store<T>(values + i, exp2_of_sum<T>(multiple, rest * log2e, S::less(broadcast<T>(S::least_exp), x)));
     }
 }
 

@@ -20,9 +20,9 @@ template <class T>
 struct Simd;
 
 // The bits of 2^(i / size), less what Simd::power adds to them for i.
-template <class T, class Bits, int bits, int mantissa_bits>
+template <class T, class Bits, int size_bits, int mantissa_bits>
 struct PowerTable {
-    static constexpr int size = 1 << bits;
+    static constexpr int bits = size_bits, size = 1 << bits;
     alignas(64) Bits entry[size];
     constexpr PowerTable() : entry{} {
         for (int i = 0; i < size; ++i)
@@ -41,9 +41,15 @@ struct Simd<float> {
     static constexpr float least_exp = -86.5f;  // exp of anything above it is a normal number
     static constexpr float ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f;
     static constexpr float cancellation = 0x1p-12f;
-    // Chebyshev interpolation of (2^x - 1)/x on [-1/2, 1/2]: relative error of 2^x 5e-9
+    // Chebyshev interpolation of (2^x - 1)/x where |x| <= 1/2 / powers.size; the relative error of 2^x is behind each
+#if BOMKL_VECTOR_BYTES == 64
+    static constexpr PowerTable<float, std::uint32_t, 5, mantissa_bits> powers{};
+    static constexpr float exp2_series[] = {1.0f, 0.69315395598f, 0.24022768105f};  // 1.1e-7
+#else
+    static constexpr PowerTable<float, std::uint32_t, 0, mantissa_bits> powers{};
     static constexpr float exp2_series[] = {1.0f,           0.69314718803f, 0.24022650761f,  0.055503571142f,
-                                            0.0096180825573f, 0.0013390863365f, 0.00015453162945f};
+                                            0.0096180825573f, 0.0013390863365f, 0.00015453162945f};  // 5e-9
+#endif
 
     static Vec fma(Vec a, Vec b, Vec c) {
 #if BOMKL_VECTOR_BYTES == 64
@@ -68,28 +74,18 @@ struct Simd<float> {
     static Mask less(Vec a, Vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
     // a b where the mask is set, zero elsewhere
     static Vec product(Mask mask, Vec a, Vec b) { return _mm512_maskz_mul_ps(mask, a, b); }
-    static Vec round(Vec a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
-    // a 2^n where the mask is set, zero elsewhere
-    static Vec scale(Mask mask, Vec a, Vec n) { return _mm512_maskz_scalef_ps(mask, a, n); }
-
-    // exp2_series on [-1/64, 1/64]: relative error 1.1e-7
-    static constexpr float near_series[] = {1.0f, 0.69315395598f, 0.24022768105f};
-    static constexpr PowerTable<float, std::uint32_t, 5, mantissa_bits> powers{};
-    // 2^n of n = k / 32, from a number whose last bits are k
+    // 2^(k / powers.size) from a number whose last bits are those of k
     static Vec power(Vec k) {
         const __m512i bits = (__m512i)k, low = _mm512_load_si512(powers.entry), high = _mm512_load_si512(powers.entry + width);
-        return (Vec)_mm512_add_epi32(_mm512_permutex2var_epi32(low, bits, high), _mm512_slli_epi32(bits, mantissa_bits - 5));
+        return (Vec)_mm512_add_epi32(_mm512_permutex2var_epi32(low, bits, high), _mm512_slli_epi32(bits, mantissa_bits - powers.bits));
     }
 #else
     using Mask = Int;
     static Mask less(Vec a, Vec b) { return a < b; }
     static Vec keep(Mask mask, Vec a) { return (Vec)(mask & (Int)a); }
-    // masked first: what is left out may be subnormal, which is slow
-    static Vec product(Mask mask, Vec a, Vec b) { return keep(mask, a) * b; }
-    static Vec round(Vec a) { return a + round_magic - round_magic; }
-    static Vec scale(Mask mask, Vec a, Vec n) {  // the whole number lies in the low bits of the sum
-        return keep(mask, (Vec)((Bits)a + ((Bits)(n + round_magic) << mantissa_bits)));
-    }
+    // masked first: what is left out may be infinite, or subnormal, which is slow
+    static Vec product(Mask mask, Vec a, Vec b) { return keep(mask, a) * keep(mask, b); }
+    static Vec power(Vec k) { return (Vec)(((Bits)k << mantissa_bits) + powers.entry[0]); }
 #endif
     static Vec min(Vec a, Vec b) {
 #if BOMKL_VECTOR_BYTES == 64
@@ -163,7 +159,18 @@ struct Simd<double> {
     static constexpr double least_exp = -707.5;
     static constexpr double ln2_high = 6.93147180369123816490e-01, ln2_low = 1.90821492927058770002e-10;
     static constexpr double cancellation = 0x1p-20;
-    // Chebyshev interpolation of (2^x - 1)/x on [-1/2, 1/2]: relative error of 2^x 8e-18
+    // Chebyshev interpolation of (2^x - 1)/x where |x| <= 1/2 / powers.size; the relative error of 2^x is behind each
+#if BOMKL_VECTOR_BYTES == 64
+    static constexpr PowerTable<double, std::uint64_t, 4, mantissa_bits> powers{};
+    static constexpr double exp2_series[] = {1.0,
+                                             0.693147180559945730316,
+                                             0.2402265069591007495831,
+                                             0.05550410865663930187752,
+                                             0.009618129106919537027465,
+                                             0.001333378157678426819549,
+                                             0.0001540372398074925646295};  // 2e-17
+#else
+    static constexpr PowerTable<double, std::uint64_t, 0, mantissa_bits> powers{};
     static constexpr double exp2_series[] = {
         1.0,
         0.693147180559945309417,
@@ -176,7 +183,8 @@ struct Simd<double> {
         0.0000013215442587921689653,
         1.01780624458457735207e-7,
         7.07258594926922369986e-9,
-        4.45496059818651839378e-10};
+        4.45496059818651839378e-10};  // 8e-18
+#endif
 
     static Vec fma(Vec a, Vec b, Vec c) {
 #if BOMKL_VECTOR_BYTES == 64
@@ -201,34 +209,18 @@ struct Simd<double> {
     static Mask less(Vec a, Vec b) { return _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ); }
     // a b where the mask is set, zero elsewhere
     static Vec product(Mask mask, Vec a, Vec b) { return _mm512_maskz_mul_pd(mask, a, b); }
-    static Vec round(Vec a) { return _mm512_roundscale_pd(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
-    // a 2^n where the mask is set, zero elsewhere
-    static Vec scale(Mask mask, Vec a, Vec n) { return _mm512_maskz_scalef_pd(mask, a, n); }
-
-    // exp2_series on [-1/32, 1/32]: relative error 2e-17
-    static constexpr double near_series[] = {1.0,
-                                             0.693147180559945730316,
-                                             0.2402265069591007495831,
-                                             0.05550410865663930187752,
-                                             0.009618129106919537027465,
-                                             0.001333378157678426819549,
-                                             0.0001540372398074925646295};
-    static constexpr PowerTable<double, std::uint64_t, 4, mantissa_bits> powers{};
-    // 2^n of n = k / 16, from a number whose last bits are k
+    // 2^(k / powers.size) from a number whose last bits are those of k
     static Vec power(Vec k) {
         const __m512i bits = (__m512i)k, low = _mm512_load_si512(powers.entry), high = _mm512_load_si512(powers.entry + width);
-        return (Vec)_mm512_add_epi64(_mm512_permutex2var_epi64(low, bits, high), _mm512_slli_epi64(bits, mantissa_bits - 4));
+        return (Vec)_mm512_add_epi64(_mm512_permutex2var_epi64(low, bits, high), _mm512_slli_epi64(bits, mantissa_bits - powers.bits));
     }
 #else
     using Mask = Int;
     static Mask less(Vec a, Vec b) { return a < b; }
     static Vec keep(Mask mask, Vec a) { return (Vec)(mask & (Int)a); }
-    // masked first: what is left out may be subnormal, which is slow
-    static Vec product(Mask mask, Vec a, Vec b) { return keep(mask, a) * b; }
-    static Vec round(Vec a) { return a + round_magic - round_magic; }
-    static Vec scale(Mask mask, Vec a, Vec n) {  // the whole number lies in the low bits of the sum
-        return keep(mask, (Vec)((Bits)a + ((Bits)(n + round_magic) << mantissa_bits)));
-    }
+    // masked first: what is left out may be infinite, or subnormal, which is slow
+    static Vec product(Mask mask, Vec a, Vec b) { return keep(mask, a) * keep(mask, b); }
+    static Vec power(Vec k) { return (Vec)(((Bits)k << mantissa_bits) + powers.entry[0]); }
 #endif
     static Vec min(Vec a, Vec b) {
 #if BOMKL_VECTOR_BYTES == 64
@@ -331,35 +323,33 @@ inline float scalar_fma(float a, float b, float c) {
 #endif
 }
 
-// 2^(n + r) for whole numbers n <= 0 and |r| <= 1/2, where the mask is set; zero elsewhere. Where it is set, the result must
-// be a normal number.
+// A number whose last bits are those of k, where k / powers.size is the multiple of 1 / powers.size next to a b.
 template <class T>
-inline Vec<T> exp2_of_sum(Vec<T> n, Vec<T> r, typename Simd<T>::Mask mask) {
+inline Vec<T> next_multiple(Vec<T> a, Vec<T> b) {
+    return Simd<T>::fma(a, b, broadcast<T>(Simd<T>::round_magic / Simd<T>::powers.size));
+}
+template <class T>
+inline Vec<T> value_of_multiple(Vec<T> multiple) {
+    return multiple - Simd<T>::round_magic / Simd<T>::powers.size;
+}
+
+// 2^(multiple + rest), the rest being as small as exp2_series asks for, where the mask is set; zero elsewhere. Where it is set,
+// the result must be a normal number of at most 1.
+template <class T>
+inline Vec<T> exp2_of_sum(Vec<T> multiple, Vec<T> rest, typename Simd<T>::Mask mask) {
     using S = Simd<T>;
     constexpr int last = sizeof(S::exp2_series) / sizeof(T) - 1;
     Vec<T> p = broadcast<T>(S::exp2_series[last]);
 #pragma GCC unroll 16
-    for (int i = last - 1; i >= 0; --i) p = S::fma(p, r, broadcast<T>(S::exp2_series[i]));
-    return S::scale(mask, p, n);
+    for (int i = last - 1; i >= 0; --i) p = S::fma(p, rest, broadcast<T>(S::exp2_series[i]));
+    return S::product(mask, p, S::power(multiple));
 }
 
-// 2^(u factor) where the mask is set, zero elsewhere. Where it is set, the product must not be positive and the result must be
-// a normal number.
+// 2^(u factor), likewise.
 template <class T>
 [[gnu::always_inline]] inline Vec<T> exp2_of_product(Vec<T> u, Vec<T> factor, typename Simd<T>::Mask mask) {
-    using S = Simd<T>;
-#if BOMKL_VECTOR_BYTES == 64
-    constexpr int last = sizeof(S::near_series) / sizeof(T) - 1;
-    const Vec<T> magic = broadcast<T>(S::round_magic / S::powers.size);  // adding it rounds to a multiple of 1/size
-    const Vec<T> k = S::fma(u, factor, magic), rest = S::fma(u, factor, magic - k);
-    Vec<T> p = broadcast<T>(S::near_series[last]);
-#pragma GCC unroll 16
-    for (int i = last - 1; i >= 0; --i) p = S::fma(p, rest, broadcast<T>(S::near_series[i]));
-    return S::product(mask, p, S::power(k));
-#else
-    const Vec<T> x = u * factor, n = S::round(x);
-    return exp2_of_sum<T>(n, x - n, mask);
-#endif
+    const Vec<T> multiple = next_multiple<T>(u, factor);
+    return exp2_of_sum<T>(multiple, Simd<T>::fma(u, factor, -value_of_multiple<T>(multiple)), mask);
 }
 
 }  // namespace bomkl::BOMKL_ISA
