@@ -312,6 +312,7 @@ def test_the_command_line_starts_without_heavy_imports():
 
 def test_benchmarks_are_found_in_a_clone_only(monkeypatch, tmp_path):
     assert "--seeds" in bomkl("bench", "peers", "--help").stdout
+    assert "  targets     what the engine must reach" in bomkl("bench", "--help").stdout
     refused = bomkl("bench", "absent")
     assert refused.exit_code == 2
     assert "one of" in refused.stderr

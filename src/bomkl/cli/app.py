@@ -78,15 +78,24 @@ def bench(
     ] = "speed",
 ) -> None:
     """Measure speed, or compare with peers, in a clone of the repository."""
+    import ast
     import os
     import sys
     from importlib import import_module
     from pathlib import Path
 
-    known = sorted(path.stem for path in Path("benchmarks").glob("[a-z]*.py"))
+    known = {path.stem: path for path in sorted(Path("benchmarks").glob("[a-z]*.py"))}
+    if what in ("--help", "-h"):
+        typer.echo(context.get_help() + "\n\nBenchmarks here:" * bool(known))
+        for name, path in known.items():
+            about = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+            typer.echo(f"  {name:<12}{about.splitlines()[0].removeprefix(f'`bomkl bench {name}`: ')}")
+        raise typer.Exit
     if what not in known:
         places = (
-            f"It may be one of {known}." if known else "Run it in a clone of the repository, which holds benchmarks/."
+            f"It may be one of {list(known)}."
+            if known
+            else "Run it in a clone of the repository, which holds benchmarks/."
         )
         typer.echo(f"bomkl: error: there is no benchmark {what!r} here. {places}", err=True)
         raise typer.Exit(2)
