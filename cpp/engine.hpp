@@ -168,7 +168,8 @@ private:
     double safe_norm() const {
         double square = range_limit();
         for (const KernelSpec& k : config_.kernels)
-            while (k.kind == KernelKind::polynomial && !(largest_kernel_value(k, square) < range_limit())) square /= 2;
+            while (k.kind == KernelKind::polynomial && square > 0 && !(largest_kernel_value(k, square) < range_limit()))
+                square /= 2;
         return square;
     }
     static double range_limit() { return double(std::numeric_limits<T>::max()) / 1024; }
@@ -184,7 +185,7 @@ private:
             if (config_.kernels[i].kind == KernelKind::polynomial && !(value < limit))
                 throw NotFiniteError("The kernel " + config_.kernel_names[i] + " overflows " + dtype_name() + " on row " +
                                 std::to_string(row) + " of X: k(x, x) is " + short_text(value) +
-                                ". Scale the columns, or use a smaller degree or gamma.");
+                                ". Scale the columns, or use a smaller degree, gamma or coef0.");
         }
     }
     static std::string short_text(double number) {

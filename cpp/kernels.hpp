@@ -53,15 +53,17 @@ struct PreparedKernel {
     T at_whole[kWhole] = {};  // values where the inner product or squared distance is a whole number (Primitives::tabulate)
 
     PreparedKernel(const KernelSpec& k)
-        : kind(k.kind), degree(k.degree), fourths(k.fourths), a(T(k.a)), b(T(k.b)),
-          exponent(T(-kLog2E * (kind == KernelKind::gaussian ? k.root : k.a))),
-          furthest(T(std::min((sizeof(T) == 4 ? 124 : 1020) / (kLog2E * k.a), double(std::numeric_limits<T>::max())))),
-          root(T(k.root)) {}
+        : kind(k.kind), degree(k.degree), fourths(k.fourths), a(in_range(k.a)), b(T(k.b)),
+          exponent(-in_range(kLog2E * (kind == KernelKind::gaussian ? k.root : k.a))),
+          furthest(std::max(in_range((sizeof(T) == 4 ? 124 : 1020) / (kLog2E * k.a)), std::numeric_limits<T>::min())),
+          root(in_range(k.root)) {}
     bool uses_distance() const {
         return kind == KernelKind::gaussian || kind == KernelKind::exponential || kind == KernelKind::cauchy;
     }
 
 private:
+    // finite, so that a kernel too narrow for the precision is 1 where the distance is zero and 0 elsewhere
+    static T in_range(double a) { return T(std::min(a, double(std::numeric_limits<T>::max()))); }
     static constexpr double kLog2E = 1.4426950408889634074;
 };
 

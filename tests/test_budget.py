@@ -296,11 +296,86 @@ def test_a_row_of_weight_zero_may_come_alone():
 
 
 @pytest.mark.parametrize(
-    ("weight", "message"), [([1.0], "of shape"), ([np.nan] * len(Y0), "NaN"), (["a"] * len(Y0), "could not convert")]
+    ("weight", "message"),
+    [([1.0], "of shape"), ([np.nan] * len(Y0), "NaN"), (["a"] * len(Y0), "'sample_weight'.* must be numbers. Got 'a'")],
 )
 def test_bad_weights_are_refused(weight, message):
     with pytest.raises(ValueError, match=message):
         BudgetMKLClassifier().fit(X0, Y0, sample_weight=weight)
+
+
+@pytest.mark.parametrize("weight", [-1.0, np.inf, np.nan, 1e200])
+def test_bad_class_weights_are_refused_and_change_nothing(weight):
+    model = BudgetMKLClassifier(random_state=0).fit(X0, Y0)
+    model.set_params(class_weight={Y0[0]: weight})
+    before = snapshot(model)
+    with pytest.raises(ValueError, match="'class_weight' parameter of BudgetMKLClassifier"):
+        model.partial_fit(X0, Y0)
+    with pytest.raises(ValueError, match="'class_weight' parameter of BudgetMKLClassifier"):
+        model.learn_one(X0[0], Y0[0])
+    assert snapshot(model) == before
+
+
+def test_class_weight_of_another_type_is_refused():
+    with pytest.raises(ValueError, match=r"'class_weight' parameter .* must be None, 'balanced' or a dict"):
+        BudgetMKLClassifier(class_weight=np.ones(2)).fit(X0, Y0)
+
+
+@pytest.mark.parametrize(("learner", "budget"), LEARNERS)
+def test_weights_that_would_overflow_are_refused(learner, budget):
+    model = BudgetMKLClassifier(learner=learner, budget=budget, random_state=0).fit(X0.astype(np.float32), Y0)
+    before = snapshot(model)
+    with pytest.raises(ValueError, match=r"'sample_weight' parameter .* must be at most 1e\+06. Got 1e\+40"):
+        model.partial_fit(X0[:1], Y0[:1], sample_weight=[1e40])
+    assert snapshot(model) == before
+    model.partial_fit(X0[:1], Y0[:1], sample_weight=[1e6])
+    assert np.isfinite(model.decision_function(X0)).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_targets_that_are_none_or_too_large_are_refused(dtype):
+    X = X0.astype(dtype)
+    model = BudgetMKLRegressor(learner=BOGD(), budget=20, random_state=0).fit(X, X0[:, 0])
+    before = model.predict(X)
+    for target, message in (
+        (None, "NaN"),
+        (1e-6 * np.finfo(dtype).max, "y must be smaller than"),
+        (np.inf, "infinity"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.partial_fit(X[:1], np.array([target], dtype=object))
+        with pytest.raises(ValueError, match=message):
+            model.learn_one(X[0], target)
+    assert_array_equal(model.predict(X), before)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_kernel_that_overflows_by_its_constant_alone_is_refused(dtype):
+    with pytest.raises(ValueError, match=r"Polynomial\(.*\) overflows .* coef0"):
+        BudgetMKLClassifier([Polynomial(2, coef0=1e160)]).fit(X0.astype(dtype), Y0)
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(1e-30), Exponential(1e-100), Cauchy(1e-30)], ids=repr)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_kernels_too_narrow_for_the_precision_tell_rows_apart(kernel, dtype):
+    model = BudgetMKLClassifier([kernel], Perceptron(), selection_delta=None).fit(X0.astype(dtype), Y0)
+    margins = model.decision_function(X0.astype(dtype))
+    assert np.isfinite(margins).all()
+    assert set(np.round(margins, 6)) <= {-1.0, 0.0, 1.0}
+
+
+@pytest.mark.parametrize("kernels", [None, Gaussian(1.0), [], 3])
+def test_kernels_that_are_no_list_are_refused(kernels):
+    with pytest.raises(ValueError, match="'kernels' parameter of BudgetMKLClassifier"):
+        BudgetMKLClassifier(kernels).fit(X0, Y0)
+
+
+def test_a_callable_that_returns_no_numbers_is_refused():
+    def words(X, Z):
+        return "abc"
+
+    with pytest.raises(ValueError, match=r"The kernel words must return an array of numbers. Got str"):
+        BudgetMKLClassifier([words]).fit(X0, Y0)
 
 
 def test_a_malformed_csr_matrix_is_refused():

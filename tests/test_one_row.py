@@ -1,8 +1,10 @@
 """learn_one and predict_one are score_and_learn and predict of a single row."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
+from scipy.sparse import csr_matrix
 
 from bomkl import BudgetMKLClassifier, BudgetMKLRegressor
 from bomkl.learners import BPAS, SPA
@@ -99,3 +101,24 @@ def test_regression():
     assert one.predict_one(X[0]) == many.predict(X[:1])[0]
     with pytest.raises(ValueError, match=r"NaN|finite"):
         one.learn_one(X[0], np.nan)
+
+
+def test_a_row_of_a_table_must_have_its_columns():
+    X, y = stream()
+    table = pd.DataFrame(X, columns=list("abcd"))
+    model = BudgetMKLClassifier(random_state=0).fit(table, y)
+    before = model.decision_function(table)
+    assert model.predict_one(table[:1]) == model.predict(table[:1])[0]
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict_one(table[["d", "c", "b", "a"]][:1])
+    with pytest.raises(ValueError, match="feature names"):
+        model.learn_one(table[["d", "c", "b", "a"]][:1], y[0])
+    assert_array_equal(model.decision_function(table), before)
+
+
+def test_more_than_one_row_is_refused():
+    X, y = stream()
+    model = BudgetMKLClassifier(random_state=0).fit(X, y)
+    for rows in (csr_matrix(X[:2]), pd.DataFrame(X[:2])):
+        with pytest.raises(ValueError, match=r"one row at a time. Got 2"):
+            model.predict_one(rows)

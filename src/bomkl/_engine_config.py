@@ -83,9 +83,15 @@ class KernelCalls:
     def __call__(self, index: int, X: Any, Z: Any) -> Any:
         """Return the kernel matrix of callable number `index` in the precision of X."""
         kernel = self._kernels[index]
-        with np.errstate(over="ignore", invalid="ignore"):
-            values = np.asarray(kernel(X, Z), dtype=X.dtype)
         owner = f"The kernel {kernel_name(kernel)}"
+        returned = kernel(X, Z)
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                values = np.asarray(returned, dtype=X.dtype)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"{owner} must return an array of numbers. Got {type(returned).__name__} instead."
+            ) from error
         if values.shape != (len(X), len(Z)):
             raise ValueError(
                 f"{owner} must return a matrix of shape {(len(X), len(Z))}. Got shape {values.shape} instead."

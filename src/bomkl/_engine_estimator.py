@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
@@ -20,6 +20,8 @@ from bomkl._validation import (
     check_bool,
     check_choice,
     check_count,
+    check_n_jobs,
+    first_not_a_number,
     is_finite_number,
     parameter_error,
 )
@@ -32,6 +34,9 @@ Float = NDArray[np.float64]
 # Narrower or fuller rows are faster dense (`bomkl bench roofline`); their products still skip zeros.
 WIDE = 1024
 SPARSE_DENSITY = 0.05
+
+_MOST_THREADS = 1024
+HEAVIEST = 1e6  # with larger weights steps could leave the range of single precision
 
 
 class EngineEstimator(BaseEstimator):  # type: ignore[misc]
@@ -70,14 +75,13 @@ class EngineEstimator(BaseEstimator):  # type: ignore[misc]
         check_bool(owner, "normalize_step", self.normalize_step)
         if self.dtype not in (None, "float32", "float64"):
             raise parameter_error(owner, "dtype", "None, 'float32' or 'float64'", self.dtype)
-        if self.n_jobs is not None and not (isinstance(self.n_jobs, int | np.integer) and self.n_jobs != 0):
-            raise parameter_error(owner, "n_jobs", "None or an int other than 0", self.n_jobs)
+        check_n_jobs(owner, self.n_jobs)
 
     def _kernel_list(self) -> list[KernelLike]:
         if isinstance(self.kernels, str):
             check_choice(type(self).__name__, "kernels", self.kernels, ("paper",))
             return paper_kernels()
-        kernels = list(self.kernels)
+        kernels = list(self.kernels) if isinstance(self.kernels, Iterable) else []
         if not kernels or not all(callable(k) for k in kernels):
             raise parameter_error(
                 type(self).__name__,
@@ -147,7 +151,7 @@ class EngineEstimator(BaseEstimator):  # type: ignore[misc]
             return 1
         from joblib import effective_n_jobs
 
-        return int(effective_n_jobs(self.n_jobs))
+        return min(int(effective_n_jobs(self.n_jobs)), _MOST_THREADS)
 
     def _dtypes(self, first: bool) -> Any:
         if not first:
@@ -193,7 +197,10 @@ class EngineEstimator(BaseEstimator):  # type: ignore[misc]
         owner = type(self).__name__
         if sample_weight is None:
             return np.ones(X.shape[0])
-        weights = np.asarray(sample_weight, dtype=np.float64)
+        try:
+            weights = np.asarray(sample_weight, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise parameter_error(owner, "sample_weight", "numbers", first_not_a_number(sample_weight)) from None
         if weights.ndim == 0:
             weights = np.full(X.shape[0], float(weights))
         if weights.shape != (X.shape[0],):
@@ -201,6 +208,8 @@ class EngineEstimator(BaseEstimator):  # type: ignore[misc]
         assert_all_finite(weights, input_name="sample_weight")
         if (weights < 0).any():
             raise parameter_error(owner, "sample_weight", "not negative", float(weights.min()))
+        if (weights > HEAVIEST).any():
+            raise parameter_error(owner, "sample_weight", f"at most {HEAVIEST:g}", float(weights.max()))
         return weights
 
     def _learn(self, X: Any, targets: Float, weights: Float | None) -> Float:

@@ -43,10 +43,25 @@ def check_open_unit(owner: str, name: str, value: Any) -> None:
         raise parameter_error(owner, name, "a number in the open interval (0, 1)", value)
 
 
-def check_count(owner: str, name: str, value: Any) -> None:
+def check_count(owner: str, name: str, value: Any, largest: int = 2**31 - 1) -> None:
     """Refuse anything but a whole number of at least one."""
     if not (isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1):
         raise parameter_error(owner, name, "an int >= 1", value)
+    if int(value) > largest:
+        raise parameter_error(owner, name, f"an int of at most {largest}", value)
+
+
+def check_class_weights(owner: str, class_weight: Any, weights: Iterable[float]) -> None:
+    """Refuse weights of classes that are not finite or below zero."""
+    for weight in weights:
+        if not (math.isfinite(weight) and weight >= 0):
+            raise parameter_error(owner, "class_weight", "finite numbers >= 0", class_weight)
+
+
+def check_n_jobs(owner: str, n_jobs: Any) -> None:
+    """Refuse anything but None and a count of threads as joblib has it."""
+    if n_jobs is not None and not (isinstance(n_jobs, Integral) and n_jobs != 0 and abs(int(n_jobs)) < 2**31):
+        raise parameter_error(owner, "n_jobs", "None or an int other than 0", n_jobs)
 
 
 def check_choice(owner: str, name: str, value: Any, choices: Iterable[str]) -> None:
@@ -60,6 +75,12 @@ def check_bool(owner: str, name: str, value: Any) -> None:
     """Refuse anything but True or False."""
     if not isinstance(value, bool):
         raise parameter_error(owner, name, "True or False", value)
+
+
+def first_not_a_number(values: Any) -> Any:
+    """Find what kept values from being numbers; all of them where each alone is one."""
+    parts = values if isinstance(values, Iterable) and not isinstance(values, str) else [values]
+    return next((value for value in parts if not isinstance(value, Real)), values)
 
 
 def is_finite_number(value: Any) -> bool:

@@ -13,15 +13,29 @@ from sklearn.utils import assert_all_finite, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from bomkl._engine_estimator import EngineEstimator, Float
-from bomkl._validation import check_choice, check_not_negative, is_finite_number, parameter_error
+from bomkl._engine_estimator import HEAVIEST, EngineEstimator, Float
+from bomkl._validation import (
+    check_choice,
+    check_class_weights,
+    check_not_negative,
+    is_finite_number,
+    parameter_error,
+)
 from bomkl.combiners import CLASSIFICATION_LOSSES, REGRESSION_LOSSES, Combiner, Hedge
 from bomkl.kernels import KernelLike
 from bomkl.learners import CAN_REGRESS, Learner
 
 
 def _one_row(x: Any) -> Any:
-    return x if issparse(x) else np.asarray(x).reshape(1, -1)
+    row = x if issparse(x) or hasattr(x, "columns") else np.asarray(x).reshape(1, -1)
+    if row.shape[0] != 1:
+        raise ValueError(f"learn_one and predict_one take one row at a time. Got {row.shape[0]} rows instead.")
+    return row
+
+
+def _largest_target(dtype: Any) -> float:
+    """Targets below it leave room for sums of products with them."""
+    return 1e-12 * float(np.finfo(dtype).max)
 
 
 class BudgetMKLClassifier(ClassifierMixin, EngineEstimator):  # type: ignore[misc]
@@ -351,22 +365,28 @@ class BudgetMKLClassifier(ClassifierMixin, EngineEstimator):  # type: ignore[mis
         if wrong.any():
             row = int(np.argmax(wrong))
             raise ValueError(
-                f"y holds a label that was never declared: {y[row]!r} in row {row}. "
+                f"y holds a label that was never declared: {y.tolist()[row]!r} in row {row}. "
                 f"Known classes: {self.classes_.tolist()}."
             )
         return indices
 
     def _weights(self, X: Any, y: Any, indices: NDArray[np.intp], sample_weight: Any, whole_set: bool) -> Float | None:
-        if self.class_weight == "balanced" and not whole_set:
+        given = self.class_weight
+        if given is None:
+            return None if sample_weight is None else self._sample_weights(X, sample_weight)
+        owner = type(self).__name__
+        if not (isinstance(given, dict) or (isinstance(given, str) and given == "balanced")):
+            raise parameter_error(owner, "class_weight", "None, 'balanced' or a dict", given)
+        if given == "balanced" and not whole_set:
             raise ValueError(
                 "class_weight='balanced' needs all labels beforehand and works with fit only. "
                 "Pass a dict of weights instead."
             )
-        if sample_weight is None and self.class_weight is None:
-            return None
-        weights = self._sample_weights(X, sample_weight)
-        if self.class_weight is not None:
-            weights = weights * compute_class_weight(self.class_weight, classes=self.classes_, y=y)[indices]
+        by_class: Float = compute_class_weight(given, classes=self.classes_, y=y)
+        check_class_weights(owner, given, by_class)
+        weights: Float = self._sample_weights(X, sample_weight) * by_class[indices]
+        if (weights > HEAVIEST).any():
+            raise parameter_error(owner, "class_weight", f"at most {HEAVIEST:g} times sample_weight", given)
         return weights
 
 
@@ -536,7 +556,8 @@ class BudgetMKLRegressor(RegressorMixin, EngineEstimator):  # type: ignore[misc]
         prediction : float
             The prediction.
         """
-        prediction = self._learn_one(x, float(y)) if is_finite_number(y) else None
+        simple = is_finite_number(y) and abs(y) < _largest_target("float32")
+        prediction = self._learn_one(x, float(y)) if simple else None
         return float(self.score_and_learn(_one_row(x), [y])[0] if prediction is None else prediction)
 
     def predict_one(self, x: Any) -> float:
@@ -594,6 +615,12 @@ class BudgetMKLRegressor(RegressorMixin, EngineEstimator):  # type: ignore[misc]
             self, X, y, accept_sparse="csr", dtype=self._dtypes(first), order="C", reset=first, y_numeric=True
         )
         targets = np.asarray(y, dtype=np.float64)
+        assert_all_finite(targets, input_name="y")  # validate_data lets None through
+        if (np.abs(targets) >= (limit := _largest_target(X.dtype))).any():
+            raise ValueError(
+                f"y must be smaller than {limit:.3g} for {X.dtype}. Got {targets[np.abs(targets).argmax()]:.3g} "
+                f"instead. Scale the targets."
+            )
         weights = None if sample_weight is None else self._sample_weights(X, sample_weight)
         if first:
             self._start(self._kernel_list(), "regression", 1, X.dtype, sparse=self._wide_and_sparse(X))

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bomkl._validation import check_count, check_finite, check_positive
+from bomkl._validation import check_count, check_finite, check_positive, parameter_error
 
 Matrix = NDArray[np.float64]
+
+_NARROWEST, _WIDEST = 1e-150, 1e150  # whose squares, and one over them, are numbers
 
 
 def squared_distances(X: Matrix, Z: Matrix) -> Matrix:
@@ -59,7 +61,7 @@ class Polynomial(_Kernel):
     Parameters
     ----------
     degree : int, default=2
-        The exponent, at least 1.
+        The exponent, 1 to 1000.
     gamma : float, default=1.0
         Factor of the inner product, > 0.
     coef0 : float, default=0.0
@@ -77,7 +79,7 @@ class Polynomial(_Kernel):
     coef0: float = 0.0
 
     def __post_init__(self) -> None:
-        check_count("Polynomial", "degree", self.degree)
+        check_count("Polynomial", "degree", self.degree, largest=1000)
         check_positive("Polynomial", "gamma", self.gamma)
         check_finite("Polynomial", "coef0", self.coef0)
 
@@ -90,7 +92,10 @@ class _DistanceKernel(_Kernel):
     sigma: float = 1.0
 
     def __post_init__(self) -> None:
-        check_positive(type(self).__name__, "sigma", self.sigma)
+        owner = type(self).__name__
+        check_positive(owner, "sigma", self.sigma)
+        if not _NARROWEST <= self.sigma <= _WIDEST:
+            raise parameter_error(owner, "sigma", f"from {_NARROWEST} to {_WIDEST}", self.sigma)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor
 
@@ -33,6 +34,7 @@ STREAMS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:budget=. is very small")
 @pytest.mark.parametrize("drift", [None, "adapt"])
 @pytest.mark.parametrize("name", STREAMS)
 def test_scores_are_always_finite(name, drift):
@@ -73,6 +75,7 @@ REFUSED = [
     ({"sample_weight": [1, -1, 1]}, r"'sample_weight' parameter of .* must be not negative. Got -1.0"),
     ({"sample_weight": [1, np.nan, 1]}, "NaN"),
     ({"sample_weight": [1, 1]}, "sample_weight"),
+    ({"sample_weight": [1, "a", 1]}, r"'sample_weight' parameter of .* must be numbers. Got 'a'"),
 ]
 
 
@@ -96,7 +99,8 @@ def test_refused_input_changes_nothing(kind, wrong, message):
     [
         ({"budget": 0}, r"The 'budget' parameter of AutoMKL.* must be an int >= 1. Got 0 instead."),
         ({"budget": 1.5}, "Got 1.5 instead"),
-        ({"drift": "yes"}, r"'drift' parameter of .* must be one of \['adapt'\]. Got 'yes' instead."),
+        ({"drift": "yes"}, r"'drift' parameter of .* must be None or 'adapt'. Got 'yes' instead."),
+        ({"budget": 2**31}, "an int of at most 2147483647"),
         ({"n_jobs": 0}, "None or an int other than 0"),
     ],
 )
@@ -108,8 +112,9 @@ def test_refused_parameters(kind, settings, message):
 def test_refused_loss_and_class_weight():
     with pytest.raises(ValueError, match=r"'loss' parameter of AutoMKLRegressor must be one of \['squared', 'huber'\]"):
         AutoMKLRegressor(loss="absolute").fit(X, Y)
-    with pytest.raises(ValueError, match=r"'class_weight' parameter of AutoMKLClassifier must be"):
-        AutoMKLClassifier(class_weight="even").fit(X, Y)
+    for class_weight in ("even", np.ones(2), {0: -1.0}, {0: np.inf}, {0: np.nan}):
+        with pytest.raises(ValueError, match=r"'class_weight' parameter of AutoMKLClassifier must be"):
+            AutoMKLClassifier(class_weight=class_weight).fit(X, Y)
 
 
 def test_no_row_of_positive_weight():
@@ -124,3 +129,41 @@ def test_constant_columns_change_scores_by_rounding_only():
     wide = np.hstack([X, np.zeros((400, 9)), np.full((400, 1), 7.0)])
     scores = AutoMKLClassifier(50, random_state=0).score_and_learn(X, Y)
     np.testing.assert_allclose(AutoMKLClassifier(50, random_state=0).score_and_learn(wide, Y), scores, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", [AutoMKLClassifier, AutoMKLRegressor])
+@pytest.mark.parametrize("column", [-1, 4, 2_000_000])
+def test_a_column_number_out_of_range_is_refused(kind, column):
+    broken = csr_matrix(X[:3])
+    broken.indices = broken.indices.copy()
+    broken.indices[5] = column
+    model = kind(50, random_state=0).partial_fit(X[:100], Y[:100])
+    before = pickle.dumps(model)
+    for call in (lambda: model.predict(broken), lambda: model.partial_fit(broken, Y[:3])):
+        with pytest.raises(ValueError, match=f"column numbers from 0 to 3. Got {column}"):
+            call()
+    assert pickle.dumps(model) == before
+
+
+def test_a_target_of_none_is_refused():
+    model = AutoMKLRegressor(50, random_state=0).partial_fit(X[:100], Y[:100])
+    before = pickle.dumps(model)
+    with pytest.raises(ValueError, match="NaN"):
+        model.partial_fit(X[:3], np.array([0.5, None, 1.0], dtype=object))
+    assert pickle.dumps(model) == before
+
+
+def test_labels_of_another_type_are_refused():
+    model = AutoMKLClassifier(50, random_state=0).partial_fit(X[:100], Y[:100])
+    before = pickle.dumps(model)
+    with pytest.raises(ValueError, match=r"labels of one type. Got 'a' after labels such as"):
+        model.partial_fit(X[:1], ["a"])
+    assert pickle.dumps(model) == before
+
+
+def test_what_hardly_makes_sense_is_warned_of():
+    with pytest.warns(UserWarning, match="only one class, 1"):
+        AutoMKLClassifier(50).fit(X, np.ones(400, dtype=int))
+    for kind in (AutoMKLClassifier, AutoMKLRegressor):
+        with pytest.warns(UserWarning, match="budget=3 is very small"):
+            kind(3).fit(X, Y)

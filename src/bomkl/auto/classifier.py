@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any, Self
 
@@ -12,7 +13,7 @@ from sklearn.utils import assert_all_finite, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from bomkl._validation import parameter_error
+from bomkl._validation import check_class_weights, parameter_error
 from bomkl.auto.estimator import AutoEstimator
 from bomkl.auto.geometry import Float
 from bomkl.auto.stream import Mapper
@@ -108,6 +109,12 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         with self._unchanged_on_error():
             self._forget()
             self._learn(X, y, None, sample_weight, True, False)
+        if len(self.classes_) == 1:
+            warnings.warn(
+                f"y holds only one class, {self.classes_.tolist()[0]!r}: every prediction is it until others are learned.",
+                UserWarning,
+                stacklevel=2,
+            )
         return self
 
     def partial_fit(
@@ -260,6 +267,11 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
                 raise ValueError(f"classes={given} is not the same as before: {self.classes_}.")
             known = given if known is None else np.concatenate([known, np.setdiff1d(given, known)])
             declared = True
+        if known is not None and len(y) and (known.dtype.kind in "biuf") != (y.dtype.kind in "biuf"):
+            raise ValueError(
+                f"y must hold labels of one type. Got {y.tolist()[0]!r} after labels such as {known.tolist()[0]!r}. "
+                "Convert them first."
+            )
         seen, places = np.unique(y, return_index=True)
         in_order = seen[np.argsort(places)]
         new = in_order if known is None else in_order[~np.isin(in_order, known)]
@@ -267,7 +279,7 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
             assert known is not None
             row = int(np.flatnonzero(y == new[0])[0])
             raise ValueError(
-                f"y holds a label that was never declared: {y[row]!r} in row {row}. "
+                f"y holds a label that was never declared: {y.tolist()[row]!r} in row {row}. "
                 f"Known classes: {np.sort(known).tolist()}."
             )
         return (new if known is None else np.concatenate([known, new])), declared
@@ -276,8 +288,10 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         if self.class_weight is None:
             return None
         if isinstance(self.class_weight, dict):
-            return np.array([float(self.class_weight.get(label, 1.0)) for label in labels.tolist()])
-        if self.class_weight != "balanced":
+            weights = np.array([float(self.class_weight.get(label, 1.0)) for label in labels.tolist()])
+            check_class_weights(type(self).__name__, self.class_weight, weights)
+            return weights
+        if not (isinstance(self.class_weight, str) and self.class_weight == "balanced"):
             raise parameter_error(type(self).__name__, "class_weight", "None, 'balanced' or a dict", self.class_weight)
         if not whole_set:
             raise ValueError(

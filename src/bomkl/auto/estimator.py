@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,11 +16,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bomkl._validation import check_choice, check_count, parameter_error
+from bomkl._validation import check_count, check_n_jobs, first_not_a_number, parameter_error
 from bomkl.auto.drift import AdaptiveStream
 from bomkl.auto.explain import Explanation, explain_row
 from bomkl.auto.geometry import Float
-from bomkl.auto.settings import COMPONENTS
+from bomkl.auto.settings import COMPONENTS, FIRST_STAGE
 from bomkl.auto.stream import Mapper, Settings, State, Stream
 
 if TYPE_CHECKING:
@@ -36,10 +37,9 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
     def _check_parameters(self) -> None:
         owner = type(self).__name__
         check_count(owner, "budget", self.budget)
-        if self.drift is not None:
-            check_choice(owner, "drift", self.drift, ("adapt",))
-        if self.n_jobs is not None and not (isinstance(self.n_jobs, int | np.integer) and self.n_jobs != 0):
-            raise parameter_error(owner, "n_jobs", "None or an int other than 0", self.n_jobs)
+        if self.drift not in (None, "adapt"):
+            raise parameter_error(owner, "drift", "None or 'adapt'", self.drift)
+        check_n_jobs(owner, self.n_jobs)
 
     def _learning_settings(self) -> dict[str, Any]:
         """Return the settings that must not change while learning goes on."""
@@ -62,6 +62,13 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
         huber = getattr(self, "loss", None) == "huber"
         settings = Settings(int(self.budget), seed, regression, huber)
         self._started_with = self._learning_settings()
+        if self.budget < FIRST_STAGE:
+            warnings.warn(
+                f"budget={self.budget} is very small: scales of the columns and widths of the kernels are taken from "
+                f"that many rows. Use at least {FIRST_STAGE}, better 100 or more.",
+                UserWarning,
+                stacklevel=4,
+            )
         self._stream: Stream | AdaptiveStream = (Stream if self.drift is None else AdaptiveStream)(settings, n_classes)
 
     def _sign(self) -> float:
@@ -69,13 +76,19 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
         return 1.0
 
     def _check_rows(self, X: Any, first: bool) -> Any:
-        return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first)
+        return checked_columns(X)
 
     def _check_weight(self, sample_weight: Any, X: Any) -> Float:
         if hasattr(self, "_stream") and isinstance(sample_weight, list | np.ndarray) and not np.any(sample_weight):
             # In the midst of a stream there may be nothing to learn, for scikit-learn always an error
             sample_weight = np.ones(len(sample_weight))
             return np.zeros_like(_check_sample_weight(sample_weight, X, dtype=np.float64))
+        try:
+            np.asarray(sample_weight, dtype=np.float64)
+        except (TypeError, ValueError):
+            wrong = first_not_a_number(sample_weight)
+            raise parameter_error(type(self).__name__, "sample_weight", "numbers", wrong) from None
         weight: Float = _check_sample_weight(sample_weight, X, dtype=np.float64)
         if (weight < 0).any():
             raise parameter_error(type(self).__name__, "sample_weight", "not negative", float(weight.min()))
@@ -242,6 +255,16 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
         super().__setstate__(state)
         if learned is not None:
             self._restore(learned)
+
+
+def checked_columns(X: Any) -> Any:
+    """Refuse column numbers of sparse rows that are out of range: SciPy would write beyond its memory."""
+    if isinstance(X, np.ndarray):
+        return X
+    wrong = X.indices[(X.indices < 0) | (X.indices >= X.shape[1])]
+    if len(wrong):
+        raise ValueError(f"X must have column numbers from 0 to {X.shape[1] - 1}. Got {wrong[0]} in its indices.")
+    return X
 
 
 def _array_bytes(value: Any) -> int:

@@ -7,10 +7,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
+from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import validate_data
 
 from bomkl._validation import check_choice
-from bomkl.auto.estimator import AutoEstimator
+from bomkl.auto.estimator import AutoEstimator, checked_columns
 from bomkl.auto.geometry import Float
 from bomkl.auto.stream import LARGEST
 
@@ -165,7 +166,9 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first, y_numeric=True
         )
-        targets = np.clip(np.asarray(y, dtype=np.float64), -LARGEST, LARGEST)
+        X, targets = checked_columns(X), np.asarray(y, dtype=np.float64)
+        assert_all_finite(targets, input_name="y")  # validate_data lets None through
+        targets = np.clip(targets, -LARGEST, LARGEST)
         weight = self._check_weight(sample_weight, X)
         if first:
             self._start(True, 2)
