@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks import document, end_to_end, growth, guard, roofline, speed_peers, targets
+from benchmarks import document, end_to_end, growth, guard, roofline, speed, speed_peers, targets
 from benchmarks.common.measure import one_thread
 from benchmarks.common.rows import parser, report
 
@@ -12,6 +12,7 @@ BENCHMARKS = {
     "targets": targets,
     "roofline": roofline,
     "growth": growth,
+    "speed": speed,
     "speed_peers": speed_peers,
     "end_to_end": end_to_end,
     "guard": guard,

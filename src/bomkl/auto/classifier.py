@@ -111,7 +111,7 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
             self._learn(X, y, None, sample_weight, True, False)
         if len(self.classes_) == 1:
             warnings.warn(
-                f"y holds only one class, {self.classes_.tolist()[0]!r}: every prediction is it until others are learned.",
+                f"y holds only one class, {self.classes_.tolist()[0]!r}: that is all it can predict until more come.",
                 UserWarning,
                 stacklevel=2,
             )
