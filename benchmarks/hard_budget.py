@@ -1,16 +1,20 @@
-"""Which row should SPA give up when its budget is full? Five rules on the bundled data, one Gaussian kernel.
+"""`bomkl bench hard_budget`: which row SPA should give up when its budget is full.
 
-Run: bomkl bench hard_budget
+Five rules on the bundled data, with one Gaussian kernel.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
+from benchmarks.common.rows import Row, parser, report
 from bomkl.demo import load_demo_data
 from bomkl.progress import progress_bar
 
 ROWS, SEEDS, SIGMA = 8000, 3, 64.0
+BUDGETS = (50, 250)
 ETA, ALPHA, BETA = 0.1, 1.0, 3.0
 RULES = ("project the cheapest", "drop the cheapest", "drop the smallest", "drop the oldest", "tighten beta")
 
@@ -42,21 +46,30 @@ def mistakes_percent(rule, budget, X, y, seed):
     return 100 * mistakes / len(y)
 
 
-def main():
+def measure() -> Iterator[Row]:
+    """Give a row for each rule: its mean mistakes with each budget."""
     X, y = load_demo_data()
-    budgets = (50, 250)
-    print(f"{'magic04, mistakes %':<22}" + "".join(f"{f'B = {b}':>10}" for b in budgets))
-    with progress_bar(len(RULES) * len(budgets) * SEEDS, "streams", "stream") as bar:
+    with progress_bar(len(RULES) * len(BUDGETS) * SEEDS, "streams", "stream") as bar:
         for rule in RULES:
-            line = f"{rule:<22}"
-            for budget in budgets:
+            row: Row = {"rule": rule}
+            for budget in BUDGETS:
                 rates = []
                 for seed in range(SEEDS):
                     order = np.random.default_rng(seed).permutation(len(y))[:ROWS]
                     rates.append(mistakes_percent(rule, budget, X[order].astype(float), y[order], seed))
                     bar.update()
-                line += f"{np.mean(rates):>10.2f}"
-            print(line, flush=True)
+                row[f"budget_{budget}"] = float(np.mean(rates))
+            yield row
+
+
+def show(row: Row) -> str:
+    return f"{row['rule']:<22}" + "".join(f"{row[f'budget_{budget}']:>10.2f}" for budget in BUDGETS)
+
+
+def main() -> None:
+    chosen = parser(__doc__).parse_args()
+    print(f"{'magic04, mistakes %':<22}" + "".join(f"{f'B = {budget}':>10}" for budget in BUDGETS))
+    report("hard_budget", measure(), show, chosen.out)
 
 
 if __name__ == "__main__":

@@ -160,11 +160,11 @@ def test_eval_of_a_compressed_pipe(svm):
 
 def test_rare_features_that_come_late_in_a_pipe():
     early, late = "+1 1:1 5:1\n-1 2:1\n" * 10_000, "+1 7:1\n"
-    assert bomkl("eval", "-", "-q", "--budget", 5, input=early + late).exit_code == 0
-    refused = bomkl("eval", "-", "-q", "--budget", 5, input=early + "+1 9:1\n")
+    assert bomkl("eval", "-", "-q", "--budget", 10, input=early + late).exit_code == 0
+    refused = bomkl("eval", "-", "-q", "--budget", 10, input=early + "+1 9:1\n")
     assert refused.exit_code == 1
     assert "<stdin>:20001: feature 9 is beyond the 8 that were told or found" in refused.stderr
-    assert bomkl("eval", "-", "-q", "--budget", 5, "--features", 9, input=early + "+1 9:1\n").exit_code == 0
+    assert bomkl("eval", "-", "-q", "--budget", 10, "--features", 9, input=early + "+1 9:1\n").exit_code == 0
 
 
 @pytest.mark.parametrize("algorithm", ["BOMKC(RBP)", "SPA", "OMKC(DD)", "Perceptron(*)"])
@@ -211,29 +211,57 @@ def test_options_and_files_agree_and_options_go_first(svm, tmp_path):
     ("args", "message"),
     [
         (["-a", "SVM"], "There is no algorithm 'SVM'"),
+        (
+            ["-a", "SVM"],
+            "must be one of auto, auto-regression, BudgetMKLClassifier, BudgetMKLRegressor, Perceptron(*),",
+        ),
+        (["-a", "auto_regression"], "Did you mean 'auto-regression'?"),
+        (["-a", "auto-regression", "--classes", "1,-1"], "--classes is for classifiers, but auto-regression"),
+        (["--budget", 0], "The 'budget' parameter of BudgetMKLClassifier must be an int >= 1. Got 0 instead."),
+        (["-a", "auto", "--budget", 0], "The 'budget' parameter of AutoMKLClassifier must be an int >= 1. Got 0"),
+        (["--seed", -1], "--seed must be an int from 0 to 4294967295. Got -1 instead."),
+        (["-p", "kernels=3"], "The 'kernels' parameter of BudgetMKLClassifier must be"),
         (["-p", "depth=3"], "has no parameter 'depth'"),
         (["-p", "learner.depth=3"], "has no setting 'depth'"),
         (["-p", "learner.eta=-1"], "The 'eta' parameter of SPA must be"),
         (["-p", "learner"], "must be NAME=VALUE"),
         (["-p", "kernels=[__import__('os')]"], "is no value"),
         (["-p", "learner=SPA(1, 2, 3, 4)"], "SPA(1, 2, 3, 4)"),
-        (["--missing", "often"], "The 'missing' parameter of open_stream must be"),
-        (["--format", "xls"], "The 'format' parameter of open_stream must be"),
+        (["--missing", "often"], "--missing must be 'error', 'skip' or a finite number. Got 'often' instead."),
+        (["--format", "xls"], "--format must be one of"),
+        (["--categorical", "one-hot"], "--categorical must be one of"),
+        (["--on-bad-line", "fix"], "--on-bad-line must be one of"),
+        (["--delimiter", "ab"], "--delimiter must be one character. Got 'ab' instead."),
+        (["--features", 0], "--features must be an int >= 1. Got 0 instead."),
+        (["--classes", ""], "--classes must be two or more different labels, separated by commas"),
+        (["--classes", "1,"], "Got '1,' instead."),
+        (["--classes", "yes,no"], "--classes must be numbers, as the labels of the rows are. Got 'yes,no' instead."),
         (["--config", "absent.toml"], "absent.toml: No such file"),
     ],
 )
 def test_wrong_settings(svm, args, message):
     done = bomkl("eval", svm, "-a", "SPA", *args)
-    assert done.exit_code in (1, 2)
+    assert (done.exit_code, done.stdout) == (2, "")
     assert message in done.stderr
-    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("bomkl: error: ")
 
 
 def test_wrong_settings_in_a_file(svm, tmp_path):
-    for text, message in (("depth = 3", "depth"), ("= 3", "Invalid"), ("[rows]\nsep = 3", "sep")):
+    for text, message in (
+        ("depth = 3", "depth"),
+        ("= 3", "Invalid"),
+        ("[rows]\nsep = 3", "sep"),
+        ("[rows]\ndelimiter = 3", "The table [rows] holds a value of a wrong kind"),
+        ('[rows]\nignore = "age"', "ignore in the table [rows] must be a list of columns. Got 'age' instead."),
+        ("rows = 3", "rows must be a table, [rows]. Got 3 instead."),
+        ("parameters = 3", "parameters must be a table, [parameters]. Got 3 instead."),
+        ("classes = [1, 2]", "--classes must be two or more different labels"),
+        ('seed = "one"', "--seed must be an int"),
+        ('budget = "some"', "'budget' parameter"),
+    ):
         (tmp_path / "c.toml").write_text(text)
         done = bomkl("eval", svm, "--config", tmp_path / "c.toml")
-        assert done.exit_code == 1
+        assert done.exit_code == 2
         assert message in done.stderr
 
 
@@ -259,6 +287,16 @@ def test_values():
         ("1 1:1\n-1 1:2\n3 1:1\n", ["--classes", "1,-1"], "rows:3: the label is none of the classes [1, -1]: '3.0'"),
         ("1 1:1\n-1 3:2\n", ["--features", "2"], "rows:2: feature 3 is beyond the 2 "),
         ("a,b\n1,2\n", ["--format", "csv"], "there is no label column 'label'; the columns are ['a', 'b']"),
+        (
+            "1 0:1\n-1 1:1\n",
+            [],
+            "rows:1: column 3: indices start at 1 (--zero-based reads files that start at 0): '0:1'",
+        ),
+        (
+            "a,label\n1,2\n2,x\n",
+            ["--format", "csv", "-a", "auto-regression"],
+            "rows:3: column label: the label is not a number: 'x'",
+        ),
     ],
 )
 def test_bad_rows(tmp_path, text, args, message):
@@ -293,8 +331,73 @@ def test_missing_files_and_bad_models(svm, tmp_path):
         assert done.exit_code == 1
         assert done.stderr.startswith("bomkl: error: ")
     assert bomkl("train", svm).exit_code == 2
-    assert bomkl("train", svm, "-o", tmp_path / "no" / "m").exit_code == 1
     assert bomkl("frobnicate").exit_code == 2
+
+
+@pytest.fixture
+def no_rows(monkeypatch):
+    """Fails a test in which rows are opened."""
+
+    def opened(*args, **kwargs):
+        raise AssertionError("rows were opened")
+
+    monkeypatch.setattr("bomkl.streams.open_stream", opened)
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("absent/out.png", "there is no folder '{}/absent'; make it first"),
+        ("rows.svm/out.png", "'{}/rows.svm' is not a folder"),
+        ("folder.png", "that is no name of a file"),
+        ("folder.png/", "that is no name of a file"),
+    ],
+)
+def test_outputs_are_checked_before_the_rows_are_read(svm, model, tmp_path, no_rows, name, problem):
+    (tmp_path / "folder.png").mkdir()
+    path = f"{tmp_path}/{name}"
+    for option, args in (
+        ("--output", ["train", svm, "-o", path]),
+        ("--plot", ["eval", svm, "--plot", path]),
+        ("--output", ["predict", model, svm, "-o", path]),
+        ("--output", ["convert", svm, "-o", path]),
+    ):
+        done = bomkl(*args)
+        assert (done.exit_code, done.stdout) == (2, "")
+        message = f"{option} must name a file that can be written. Got {path!r} instead: {problem.format(tmp_path)}."
+        assert done.stderr == f"bomkl: error: {message}\n"
+
+
+def test_outputs_that_may_not_be_written(svm, tmp_path, no_rows, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write anywhere
+    for args in (["train", svm, "-o", tmp_path / "m"], ["convert", svm, "-o", tmp_path / "x"]):
+        done = bomkl(*args)
+        assert done.exit_code == 2
+        assert f"the folder '{tmp_path}' or the file cannot be written to" in done.stderr
+    refused = bomkl("train", svm, "-o", os.devnull)
+    assert refused.exit_code == 2
+    assert "that is not a regular file" in refused.stderr
+
+
+def test_outputs_that_are_devices(svm, model):
+    assert bomkl("predict", model, svm, "-o", os.devnull).exit_code == 0
+    assert bomkl("convert", svm, "-o", os.devnull).exit_code == 0
+
+
+def test_plots_have_a_known_ending(svm, tmp_path, no_rows):
+    pytest.importorskip("matplotlib")
+    for name in ("x.foo", "x"):
+        done = bomkl("eval", svm, "--plot", tmp_path / name)
+        assert done.exit_code == 2
+        assert "--plot must name an image such as error.png, error.svg or error.pdf." in done.stderr
+
+
+def test_string_labels_of_a_regression_are_bad_lines(tmp_path):
+    (tmp_path / "rows.csv").write_text("a,label\n" + "1,2\n2,x\n3,4\n" * 9)
+    done = bomkl("eval", tmp_path / "rows.csv", "-a", "BudgetMKLRegressor", "-q", "--on-bad-line", "skip")
+    assert done.stdout.splitlines()[0] == "rows\t18"
+    assert "9 bad lines were skipped; the first: " in done.stderr
+    assert "rows.csv:3: column label: the label is not a number: 'x'" in done.stderr
 
 
 def test_version_and_help():
@@ -313,6 +416,8 @@ def test_the_command_line_starts_without_heavy_imports():
 def test_benchmarks_are_found_in_a_clone_only(monkeypatch, tmp_path):
     assert "--seeds" in bomkl("bench", "peers", "--help").stdout
     assert "  targets     what the engine must reach" in bomkl("bench", "--help").stdout
+    assert "--out FOLDER" in bomkl("bench", "hard_budget", "--help").stdout
+    assert bomkl("bench", "hard_budget", "--rows", 9).exit_code == 2
     refused = bomkl("bench", "absent")
     assert refused.exit_code == 2
     assert "one of" in refused.stderr

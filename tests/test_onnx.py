@@ -141,6 +141,7 @@ def test_labels_keep_their_type(classes):
     assert found.dtype == (object if classes.dtype.kind == "U" else classes.dtype)
 
 
+@pytest.mark.filterwarnings("ignore:y holds only one class")
 @pytest.mark.parametrize("label", [-1, 1])
 def test_auto_that_knows_one_label_only(label):
     X = rows(60)

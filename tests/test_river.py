@@ -131,5 +131,48 @@ def test_values_that_are_not_finite_are_refused_and_learned_nothing_from():
             with pytest.raises(ValueError, match=r"The feature 'a' must be a finite number\. Got (nan|inf) instead"):
                 model.learn_one({"a": value}, True)
         assert model.predict_one({"a": 3.0}) == before
-    with pytest.raises(ValueError, match="Targets must be finite"):
-        model.learn_one({"a": 1.0}, float("nan"))
+
+
+def labelled(kind):
+    model = kind(seed=0)
+    for value in (1.0, 2.0, 3.0):
+        model.learn_one({"a": value}, value > 1)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("label", "message"),
+    [
+        (float("nan"), r"The label y must be known\. Got nan instead"),
+        (np.float64("nan"), r"The label y must be known"),
+        (pd.NA, r"The label y must be known\. Got <NA> instead"),
+        (pd.NaT, r"The label y must be known\. Got NaT instead"),
+        (["spam"], r"The label y must be hashable, .*\. Got \['spam'\] instead"),
+        ({"spam": 1}, r"The label y must be hashable"),
+    ],
+)
+def test_labels_that_cannot_be_told_apart_are_refused(label, message):
+    model = labelled(river.BudgetMKLClassifier)
+    before = model.predict_proba_one({"a": 3.0})
+    with pytest.raises(ValueError, match=message):
+        model.learn_one({"a": 1.0, "new": 2.0}, label)
+    with pytest.raises(ValueError, match=message):
+        model.learn_many(pd.DataFrame({"a": [1.0, 2.0], "new": [1.0, 2.0]}), [False, label])
+    assert (model._labels, list(model._columns.places), model._model.n_seen_) == ([False, True], ["a"], 3)
+    assert model.predict_proba_one({"a": 3.0}) == before
+
+
+@pytest.mark.parametrize(
+    "target", [float("nan"), float("inf"), -np.inf, None, "3.5", pd.NA, 1j, [1.0], 10**400], ids=lambda t: repr(t)[:9]
+)
+def test_targets_that_are_no_finite_numbers_are_refused(target):
+    model = labelled(river.BudgetMKLRegressor)
+    before = model.predict_one({"a": 3.0})
+    for learn in (
+        lambda: model.learn_one({"a": 1.0, "new": 2.0}, target),
+        lambda: model.learn_many(pd.DataFrame({"a": [1.0, 2.0], "new": [1.0, 2.0]}), [0.5, target]),
+    ):
+        with pytest.raises(ValueError, match=r"The target y must be a finite number\. Got .* instead"):
+            learn()
+    assert (list(model._columns.places), model._model.n_seen_) == (["a"], 3)
+    assert model.predict_one({"a": 3.0}) == before

@@ -76,6 +76,31 @@ def _number(name: Any, value: Any) -> float:
     return number
 
 
+def _check_label(label: Any) -> None:
+    """Refuse what could never be told from other labels, or be a key of the probabilities."""
+    try:
+        hash(label)
+    except TypeError:
+        rule = "hashable, such as a string, a number or a bool"
+        raise ValueError(f"The label y must be {rule}. Got {label!r} instead.") from None
+    try:
+        is_missing = bool(label != label)
+    except TypeError:  # pandas.NA
+        is_missing = True
+    if is_missing:
+        raise ValueError(f"The label y must be known. Got {label!r} instead; leave rows without a label out.")
+
+
+def _target(value: Any) -> float:
+    try:
+        number = math.nan if isinstance(value, str | bytes) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"The target y must be a finite number. Got {value!r} instead; leave such rows out.")
+    return number
+
+
 class BudgetMKLClassifier(base.MiniBatchClassifier):
     """Budget online multiple kernel classification for River.
 
@@ -138,8 +163,9 @@ class BudgetMKLClassifier(base.MiniBatchClassifier):
         x
             Features by name.
         y
-            The label.
+            The label: anything hashable but NaN.
         """
+        _check_label(y)
         self._columns.learn(x)
         self._learn(self._columns.row(x), [y])
 
@@ -153,8 +179,11 @@ class BudgetMKLClassifier(base.MiniBatchClassifier):
         y
             The labels.
         """
+        labels = list(y)
+        for label in labels:
+            _check_label(label)
         self._columns.learn(X.columns)
-        self._learn(self._columns.rows(X), list(y))
+        self._learn(self._columns.rows(X), labels)
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
         """Predict the label of one row; None before any label was seen.
@@ -302,8 +331,9 @@ class BudgetMKLRegressor(base.MiniBatchRegressor):
         y
             The target.
         """
+        target = _target(y)
         self._columns.learn(x)
-        self._learn(self._columns.row(x), [y])
+        self._learn(self._columns.row(x), [target])
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn the rows of a DataFrame, with the same result as one by one.
@@ -315,8 +345,9 @@ class BudgetMKLRegressor(base.MiniBatchRegressor):
         y
             The targets.
         """
+        targets = [_target(value) for value in y]
         self._columns.learn(X.columns)
-        self._learn(self._columns.rows(X), list(y))
+        self._learn(self._columns.rows(X), targets)
 
     def predict_one(self, x: Mapping[Any, Any]) -> float:
         """Predict the target of one row; 0 before any row was learned.
@@ -340,15 +371,13 @@ class BudgetMKLRegressor(base.MiniBatchRegressor):
 
         return pd.Series(self._predictions(self._columns.rows(X)), index=X.index)
 
-    def _learn(self, rows: NDArray[np.float64], targets: list[Any]) -> None:
+    def _learn(self, rows: NDArray[np.float64], targets: list[float]) -> None:
         if len(targets):
             self._model = _widened(self._model, rows.shape[1])
-            if not np.isfinite(np.array(targets, dtype=np.float64)).all():
-                raise ValueError("Targets must be finite numbers.")
             if hasattr(self._model, "n_features_in_"):
                 _learn_checked(self._model, rows, np.array(targets))
             else:
-                self._model.partial_fit(rows, np.array(targets, dtype=np.float64))
+                self._model.partial_fit(rows, np.array(targets))
 
     def _predictions(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         if not hasattr(self._model, "n_features_in_"):

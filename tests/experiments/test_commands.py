@@ -1,5 +1,6 @@
 """The two commands as a user types them."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -58,6 +59,16 @@ def test_reproduce_with_an_algorithm_of_ones_own(
         (("--figure", "2"), "The 'figure' parameter of reproduce must be 1. Got 2 instead."),
         (("--runs", "0"), "The 'runs' parameter of reproduce must be an int >= 1. Got 0 instead."),
         (("--plugin", "nowhere.py"), "nowhere.py"),
+        (("--datasets", ""), "--datasets must hold names separated by commas, such as german,a9a. Got '' instead"),
+        (("--algorithms", " , "), "--algorithms must hold names separated by commas, such as SPA,RBP. Got ' , '"),
+        (
+            ("--table", "2", "--datasets", "german"),
+            "No cell matches what was asked for: Table 2; data sets german. Table 2 has the data sets a9a, magic04",
+        ),
+        (
+            ("--table", "2", "--algorithms", "OMKC(U)"),
+            "No cell matches what was asked for: Table 2; algorithms OMKC(U). Table 2 has the data sets",
+        ),
     ],
 )
 def test_bad_options(invoke: Callable[..., Result], tmp_path: Path, words: tuple[str, ...], message: str) -> None:
@@ -65,6 +76,59 @@ def test_bad_options(invoke: Callable[..., Result], tmp_path: Path, words: tuple
     assert result.exit_code == 2
     assert message in result.stderr
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = (", "own.py: the plugin cannot be run: SyntaxError: "),
+        ("import os\n\nos.nothing()", "own.py, line 3: the plugin cannot be run: AttributeError: module 'os' has no"),
+        ("raise SystemExit(3)", "own.py, line 1: the plugin cannot be run: SystemExit: 3"),
+        (
+            "from bomkl.experiments import register_algorithm as r\nr('OMKC(U)', int)",
+            "ValueError: The 'name' parameter",
+        ),
+    ],
+)
+def test_plugins_that_fail(invoke: Callable[..., Result], tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "own.py").write_text(text)
+    result = invoke("reproduce", "--plugin", tmp_path / "own.py", "--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_folders_that_cannot_hold_a_run(
+    invoke: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("bomkl.experiments.pipeline.reproduce", lambda request: pytest.fail("it was run"))
+    (tmp_path / "file").write_text("")
+    (tmp_path / "run" / "rows.jsonl").mkdir(parents=True)
+    for out, problem in (
+        (tmp_path / "file", "it is a file"),
+        (tmp_path / "file" / "below", "Not a directory"),
+        (tmp_path / "run", f"{tmp_path / 'run' / 'rows.jsonl'} is not a file"),
+    ):
+        result = invoke("reproduce", "--out", out)
+        assert result.exit_code == 2
+        rule = "The 'out' parameter of reproduce must be a folder that can be written to."
+        assert result.stderr == f"{rule} Got '{out}' instead ({problem}); choose another with --out.\n"
+    monkeypatch.setattr("os.access", lambda path, mode: mode != os.W_OK)  # root may write anywhere
+    result = invoke("reproduce", "--out", tmp_path)
+    assert result.exit_code == 2
+    assert "(permission denied)" in result.stderr
+
+
+def test_a_full_disk_is_one_line(
+    invoke: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def full(request: object) -> None:
+        raise OSError(28, "No space left on device", "rows.jsonl")
+
+    monkeypatch.setattr("bomkl.experiments.pipeline.reproduce", full)
+    result = invoke("reproduce", "--out", tmp_path)
+    assert (result.exit_code, result.stderr) == (1, "rows.jsonl: No space left on device\n")
 
 
 def test_interrupt_says_how_to_go_on(

@@ -88,6 +88,7 @@ def test_requests() -> None:
     assert quick.is_wanted("magic04")
     assert not quick.is_wanted("a9a")
     assert Request(datasets=("SUSY",)).is_wanted("susy-sample")
+    assert Request(tables=(2,), datasets=("susy-sample",)).is_wanted("susy-sample")
     assert Request(algorithms=("spa", "omkc(u)")).table_algorithms(1) == ["OMKC(U)", "BOMKC(SPA)"]
     assert Request(quick=True, jobs=2, out=Path("/somewhere/deep/out")).command() == (
         "bomkl reproduce --quick --runs 3 --jobs 2 --out out"
@@ -102,6 +103,7 @@ def test_requests() -> None:
         ({"tables": (3,)}, "The 'table' parameter of reproduce must be 1 or 2. Got 3"),
         ({"datasets": ("a8a",)}, "did you mean 'a9a'"),
         ({"algorithms": ("BOMKC(SPB)",)}, r"did you mean 'BOMKC\(SPA\)'"),
+        ({"tables": (2,), "datasets": ("german",)}, "No cell matches what was asked for: Table 2; data sets german"),
     ],
 )
 def test_bad_requests(fields: dict[str, Any], message: str) -> None:

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bomkl.cli.options import EXIT_INTERRUPTED, EXIT_TERMINATED, AlgorithmOptions, RowOptions
+from bomkl.cli.options import (
+    EXIT_INTERRUPTED,
+    EXIT_TERMINATED,
+    AlgorithmOptions,
+    RowOptions,
+    UsageError,
+    check_output,
+    fail,
+    in_options,
+)
 from bomkl.cli.settings import Settings, read_settings, stream_arguments
 
 if TYPE_CHECKING:
@@ -46,13 +55,14 @@ def train(
     A run with --checkpoint-every can be killed at any moment: the same command with --resume goes on from the last
     checkpoint and ends in the same model as if nothing had happened. Ctrl-C saves a checkpoint.
     """
+    check_output("--output", output, replaced=True)
     settings = read_settings(algorithm, rows)
     run = _Run.begin(settings, inputs, output, passes, resume, start_from)
     table = _Table(quiet)
     with _Signals() as signals:
         for record in run.learn(passes, checkpoint_every, signals):
             table.show(record)
-    _report_skipped(run.stream)
+    report_skipped(run.stream)
     if signals.received:
         print(f"bomkl: stopped; {output} holds every row learned so far, and --resume goes on.", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED if signals.received == signal.SIGINT else EXIT_TERMINATED)
@@ -73,6 +83,8 @@ def evaluate(
     """
     from bomkl.evaluate import progressive_validation
 
+    if plot is not None:
+        _check_plot(plot)
     settings = read_settings(algorithm, rows)
     estimator = settings.estimator()
     stream = _open(inputs, settings, estimator, None)
@@ -82,12 +94,12 @@ def evaluate(
         table.show(record)
         if json_lines:
             print(json.dumps(record.to_dict()), flush=True)
-        records = [*records, record] if plot else [record]
-    _report_skipped(stream)
+        records = [record] if plot is None else [*records, record]
+    report_skipped(stream)
     last = records[-1]
     if not json_lines:
         print(f"rows\t{last.rows}\nerror\t{last.error:.6f}\nsupport vectors\t{last.support_vectors}")
-    if plot:
+    if plot is not None:
         from bomkl.plots import plot_progress
 
         plot_progress(records).savefig(plot)
@@ -236,9 +248,10 @@ def _open(inputs: list[str], settings: Settings, estimator: Any, schema: Any) ->
             # Rare features may come later in a pipe; room up to a power of two costs little and changes no result.
             found = dataclasses.replace(found, n_features=1 << (found.n_features - 1).bit_length())
             stream.schema = found
-        if settings.classes is not None:
-            given = [label.strip() for label in settings.classes.split(",")]
-            classes = tuple(given if found.label_kind == "string" else map(_number, given))
+        if not classify:
+            # Labels that look like names are then refused one by one, each with its line.
+            stream.schema = dataclasses.replace(found, label_kind="number")
+        elif (classes := settings.class_labels(numbers=found.label_kind == "number")) is not None:
             stream.schema = dataclasses.replace(found, classes=classes)
     if classify and len(known := _classes(stream) or ()) < 2:
         only = ", ".join(map(str, known))
@@ -250,21 +263,32 @@ def _classes(stream: Stream) -> tuple[Any, ...] | None:
     return None if stream.schema is None else stream.schema.classes
 
 
-def _number(text: str) -> int | float:
-    try:
-        return int(text)
-    except ValueError:
-        return float(text)
-
-
 def _summary(record: Progress) -> dict[str, Any]:
     names = ("rows", "error", "error_since_last", "support_vectors", "top_kernel")
     return {name: getattr(record, name) for name in names}
 
 
-def _report_skipped(stream: Stream) -> None:
+def report_skipped(stream: Stream) -> None:
+    """Say how many bad lines were skipped, if any."""
     if stream.skipped:
-        print(f"bomkl: {stream.skipped} bad lines were skipped; the first: {stream.first_skipped}", file=sys.stderr)
+        first = in_options(str(stream.first_skipped))
+        print(f"bomkl: {stream.skipped} bad lines were skipped; the first: {first}", file=sys.stderr)
+
+
+def _check_plot(path: str) -> None:
+    """Refuse an image that could not be written, before the rows are learned."""
+    check_output("--plot", path)
+    try:
+        from matplotlib.backend_bases import FigureCanvasBase
+    except ImportError:
+        fail("--plot needs matplotlib. Install it with: pip install 'bomkl[plots]'")
+    kinds = FigureCanvasBase.get_supported_filetypes()
+    suffix = os.path.splitext(path)[1]
+    if suffix.removeprefix(".").lower() not in kinds:
+        raise UsageError(
+            f"--plot must name an image such as error.png, error.svg or error.pdf. Got {path!r} instead: its ending "
+            f"must be one of {', '.join(sorted(kinds))}."
+        )
 
 
 class _Table:

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import os
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, NoReturn, get_type_hints
 
 import typer
 
 EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED, EXIT_TERMINATED, EXIT_BROKEN_PIPE = 1, 2, 130, 143, 141
+
+# Messages of the library name its parameters; here they are options.
+_OPTION_NAMES = {
+    "zero_based=True": "--zero-based",
+    "categorical='hash'": "--categorical hash",
+    "with 'ignore'": "with --ignore",
+    "The 'n_features' parameter of open_stream": "--features",
+}
+
+
+class UsageError(ValueError):
+    """A command that is wrong as it was typed, whatever its files hold."""
 
 
 @dataclass
@@ -106,6 +120,8 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             sys.exit(EXIT_INTERRUPTED)
         except MemoryError:
             fail("out of memory; a --budget bounds what a model needs")
+        except UsageError as error:
+            fail(_message(error), EXIT_USAGE)
         except (ValueError, OSError) as error:
             fail(_message(error))
 
@@ -115,7 +131,44 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def fail(message: str, code: int = EXIT_FAILED) -> None:
+@contextlib.contextmanager
+def usage() -> Iterator[None]:
+    """Turn what wrong settings lead to into a `UsageError`."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        raise UsageError(_message(error)) from error
+
+
+def check_output(option: str, path: str, replaced: bool = False) -> None:
+    """Refuse a file that could not be written, before the work that is to go there.
+
+    Parameters
+    ----------
+    option : str
+        The option that names the file.
+    path : str
+        The file.
+    replaced : bool, default=False
+        Whether a new file takes its place, for which the folder must be writable; otherwise it is written as it is.
+    """
+    folder = os.path.dirname(os.path.realpath(path) if os.path.islink(path) else path) or "."
+    if not os.path.basename(path) or os.path.isdir(path):
+        problem = "that is no name of a file"
+    elif not os.path.exists(folder):
+        problem = f"there is no folder {folder!r}; make it first"
+    elif not os.path.isdir(folder):
+        problem = f"{folder!r} is not a folder"
+    elif replaced and os.path.exists(path) and not os.path.isfile(path):
+        problem = "that is not a regular file"
+    elif not os.access(path if os.path.exists(path) and not replaced else folder, os.W_OK):
+        problem = f"the folder {folder!r} or the file cannot be written to; choose another"
+    else:
+        return
+    raise UsageError(f"{option} must name a file that can be written. Got {path!r} instead: {problem}.")
+
+
+def fail(message: str, code: int = EXIT_FAILED) -> NoReturn:
     """Say what is wrong and leave."""
     print(f"bomkl: error: {message}", file=sys.stderr)
     sys.exit(code)
@@ -124,4 +177,18 @@ def fail(message: str, code: int = EXIT_FAILED) -> None:
 def _message(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{os.fsdecode(error.filename)}: {error.strerror}"
-    return str(error)
+    return in_options(str(error))
+
+
+def in_options(message: str) -> str:
+    """Reword a message of the library for users of the command line.
+
+    Examples
+    --------
+    >>> in_options("The 'on_bad_line' parameter of open_stream must be one of ['stop', 'skip']. Got 'go' instead.")
+    "--on-bad-line must be one of ['stop', 'skip']. Got 'go' instead."
+    """
+    for name, option in _OPTION_NAMES.items():
+        message = message.replace(name, option)
+    owner = r"The '(\w+)' parameter of open_stream"
+    return re.sub(owner, lambda found: "--" + found[1].replace("_", "-"), message)

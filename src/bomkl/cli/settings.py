@@ -8,11 +8,13 @@ import dataclasses
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any
 
-from bomkl.cli.options import AlgorithmOptions, RowOptions
+from bomkl.cli.options import AlgorithmOptions, RowOptions, UsageError, usage
 
 DEFAULT_ALGORITHM = "auto"
+_LARGEST_SEED = 2**32 - 1
 _ESTIMATORS = {
     "auto": "AutoMKLClassifier",
     "auto-regression": "AutoMKLRegressor",
@@ -28,6 +30,14 @@ def make_estimator(name: str, budget: int | None) -> Any:
 
     if name in _ESTIMATORS:
         return getattr(bomkl, _ESTIMATORS[name])(**({} if budget is None else {"budget": budget}))
+    known = (*_ESTIMATORS, *paper.ALGORITHMS, *paper.STOCHASTIC_COMBINATIONS)
+    if name not in known and f"BOMKC({name})" not in known:
+        near = get_close_matches(str(name), known, n=1, cutoff=0.3)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise UsageError(
+            f"There is no algorithm {name!r}.{hint} --algorithm must be one of {', '.join(known)}; "
+            "SPA is short for BOMKC(SPA), and so on."
+        )
     return paper.algorithm(name, budget=budget)
 
 
@@ -43,12 +53,40 @@ class Settings:
     rows: dict[str, Any] = field(default_factory=dict)
 
     def estimator(self) -> Any:
-        """Make the estimator, not yet fitted."""
-        estimator = make_estimator(self.algorithm, self.budget)
-        estimator.set_params(random_state=self.seed)
-        for name, text in self.parameters.items():
-            set_parameter(estimator, name, text)
+        """Make the estimator, not yet fitted, with settings that it accepts."""
+        with usage():
+            estimator = make_estimator(self.algorithm, self.budget)
+            estimator.set_params(random_state=self.seed)
+            for name, text in self.parameters.items():
+                set_parameter(estimator, name, text)
+            estimator._check_parameters()
+            if hasattr(estimator, "_kernel_list"):
+                estimator._kernel_list()
         return estimator
+
+    def check(self) -> None:
+        """Refuse settings that no rows could make good."""
+        from sklearn.base import is_classifier
+
+        if not (isinstance(self.seed, int) and 0 <= self.seed <= _LARGEST_SEED):
+            raise UsageError(f"--seed must be an int from 0 to {_LARGEST_SEED}. Got {self.seed!r} instead.")
+        labels = _labels(self.classes) if isinstance(self.classes, str) else []
+        if self.classes is not None and ("" in labels or len(set(labels)) < 2):
+            rule = "two or more different labels, separated by commas, such as 1,-1"
+            raise UsageError(f"--classes must be {rule}. Got {self.classes!r} instead.")
+        estimator = self.estimator()
+        if self.classes is not None and not is_classifier(estimator):
+            raise UsageError(f"--classes is for classifiers, but {self.algorithm} predicts numbers. Leave it out.")
+
+    def class_labels(self, numbers: bool) -> tuple[Any, ...] | None:
+        """Labels that `classes` names, as numbers or as strings; None where it names none."""
+        if self.classes is None:
+            return None
+        try:
+            return tuple(map(_number, _labels(self.classes)) if numbers else _labels(self.classes))
+        except ValueError as error:
+            rule = "numbers, as the labels of the rows are"
+            raise UsageError(f"--classes must be {rule}. Got {self.classes!r} instead.") from error
 
     def differences(self, other: Settings) -> str:
         """Name the settings in which two runs differ."""
@@ -65,10 +103,10 @@ def read_settings(algorithm: AlgorithmOptions, rows: RowOptions) -> Settings:
     for each in algorithm.parameter or ():
         name, equals, text = each.partition("=")
         if not equals:
-            raise ValueError(f"A parameter must be NAME=VALUE. Got {each!r} instead.")
+            raise UsageError(f"--parameter must be NAME=VALUE, such as learner.eta=0.2. Got {each!r} instead.")
         parameters[name.strip()] = text.strip()
     budget = file.get("budget") if algorithm.budget is None else algorithm.budget
-    return Settings(
+    settings = Settings(
         algorithm=algorithm.algorithm or file.get("algorithm", DEFAULT_ALGORITHM),
         budget=budget,
         seed=file.get("seed", 0) if algorithm.seed is None else algorithm.seed,
@@ -76,18 +114,30 @@ def read_settings(algorithm: AlgorithmOptions, rows: RowOptions) -> Settings:
         classes=file.get("classes") if algorithm.classes is None else algorithm.classes,
         rows=row_settings(rows, file.get("rows", {})),
     )
+    settings.check()
+    return settings
 
 
 def row_settings(options: RowOptions, file: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Those settings of `open_stream` that differ from its defaults; options go before the file."""
+    """Those settings of `open_stream` that differ from its defaults, checked; options go before the file."""
+    from bomkl.streams.options import Options
+
     chosen = dict(file or {})
     names = {each.name: each.default for each in dataclasses.fields(RowOptions)}
     if unknown := sorted(set(chosen) - set(names)):
-        raise ValueError(f"The table [rows] must hold some of {sorted(names)}. Got {unknown} instead.")
+        raise UsageError(f"The table [rows] must hold some of {sorted(names)}. Got {unknown} instead.")
     for name, default in names.items():
         value = getattr(options, name)
         if value != default:
             chosen[name] = value
+    for name in ("ignore", "strings"):
+        if not isinstance(chosen.get(name, []), list):
+            raise UsageError(f"{name} in the table [rows] must be a list of columns. Got {chosen[name]!r} instead.")
+    try:
+        with usage():
+            Options(**stream_arguments(chosen))
+    except TypeError as error:
+        raise UsageError(f"The table [rows] holds a value of a wrong kind ({error}). Got {chosen} instead.") from error
     return {name: value for name, value in chosen.items() if value != names[name]}
 
 
@@ -172,6 +222,17 @@ def _value_of(node: ast.expr, text: str) -> Any:
     raise ValueError(f"{text!r} is no value: a number, a word, a list, or a kernel, learner or combiner was expected.")
 
 
+def _labels(text: str) -> list[str]:
+    return [label.strip() for label in text.split(",")]
+
+
+def _number(text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
 def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else repr(value)
 
@@ -179,12 +240,15 @@ def _as_text(value: Any) -> str:
 def _read_config(path: str | None) -> dict[str, Any]:
     if path is None:
         return {}
-    with open(path, "rb") as file:
+    with usage(), open(path, "rb") as file:
         try:
             content = tomllib.load(file)
-        except tomllib.TOMLDecodeError as error:
+        except ValueError as error:  # not TOML, or not UTF-8
             raise ValueError(f"{path}: {error}") from error
     names = [each.name for each in dataclasses.fields(Settings)]
     if unknown := sorted(set(content) - set(names)):
-        raise ValueError(f"{path}: settings must be some of {names}. Got {unknown} instead.")
+        raise UsageError(f"{path}: settings must be some of {names}. Got {unknown} instead.")
+    for name in ("parameters", "rows"):
+        if not isinstance(content.get(name, {}), dict):
+            raise UsageError(f"{path}: {name} must be a table, [{name}]. Got {content[name]!r} instead.")
     return content

@@ -10,8 +10,8 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
-from bomkl.cli.learn import Inputs, schema_of, valid_notes
-from bomkl.cli.options import RowOptions, fail
+from bomkl.cli.learn import Inputs, report_skipped, schema_of, valid_notes
+from bomkl.cli.options import EXIT_USAGE, RowOptions, check_output, fail
 from bomkl.cli.settings import row_settings, stream_arguments
 
 ModelPath = Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")]
@@ -35,7 +35,9 @@ def predict(
 
     methods = {"labels": "predict", "margins": "decision_function", "probabilities": "predict_proba"}
     if kind not in methods:
-        fail(f"--kind must be one of {', '.join(methods)}. Got {kind!r} instead.", 2)
+        fail(f"--kind must be one of {', '.join(methods)}. Got {kind!r} instead.", EXIT_USAGE)
+    chosen = row_settings(rows)
+    _check_output(output)
     loaded = modelfile.read(model)
     estimator, notes = loaded.estimator, loaded.notes
     if not hasattr(estimator, methods[kind]):
@@ -43,15 +45,14 @@ def predict(
     with valid_notes(model):
         trained = dict(notes["settings"]["rows"]) if "settings" in notes else {}
         schema = schema_of(loaded, model) or Schema(estimator.n_features_in_)
-    settings = stream_arguments({**trained, **row_settings(rows)})
+    settings = stream_arguments({**trained, **chosen})
     stream = open_stream(inputs, labels=False, schema=schema, block_rows=_BLOCK_ROWS, **_for_new_files(settings, rows))
     with _writing(output) as file:
         for X, _ in stream:
             for row in getattr(estimator, methods[kind])(X).tolist():
                 file.write("\t".join(map(str, row)) if isinstance(row, list) else str(row))
                 file.write("\n")
-    if stream.skipped:
-        print(f"bomkl: {stream.skipped} bad lines were skipped; the first: {stream.first_skipped}", file=sys.stderr)
+    report_skipped(stream)
 
 
 def inspect(
@@ -107,13 +108,13 @@ def convert(
 
     target = to or format_of_name(output)
     if target not in WRITERS:
-        fail(f"--to must be one of {', '.join(WRITERS)}. Got {target!r} instead.", 2)
+        fail(f"--to must be one of {', '.join(WRITERS)}. Got {target!r} instead.", EXIT_USAGE)
+    _check_output(output)
     stream = open_stream(inputs, block_rows=_BLOCK_ROWS, **stream_arguments(row_settings(rows)))
     schema = stream.scan()
     with _writing(output) as file:
         WRITERS[target](file, stream, schema)
-    if stream.skipped:
-        print(f"bomkl: {stream.skipped} bad lines were skipped; the first: {stream.first_skipped}", file=sys.stderr)
+    report_skipped(stream)
 
 
 def _for_new_files(settings: dict[str, Any], rows: RowOptions) -> dict[str, Any]:
@@ -155,6 +156,11 @@ def _plain(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name}={each}" for name, each in value.items())
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _check_output(path: str) -> None:
+    if path != "-":
+        check_output("--output", path)
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,11 @@ from bomkl.experiments.names import resolve_name
 from bomkl.experiments.published import published_table
 
 Factory = Callable[..., Any]
+
+
+class PluginError(ValueError):
+    """A file of algorithms that cannot be run."""
+
 
 GAUSSIAN_SPA = "BOMKC(SPA), Gaussian kernels"
 KERNEL_CHOICE_SEED = 0
@@ -140,7 +146,13 @@ def gaussian_spa(budget: int | None = None, random_state: int = 0, delta: float 
 def load_plugin(path: Path) -> None:
     """Run a Python file that registers algorithms.
 
-    Its functions are not importable by name, so that worker processes receive them by value.
+    Its functions are not importable by name, so that worker processes receive them by value. Whatever it raises becomes
+    a `PluginError`.
     """
-    code = compile(path.read_text(encoding="utf-8"), str(path), "exec")
-    exec(code, {"__name__": "bomkl_plugin", "__file__": str(path)})
+    try:
+        code = compile(path.read_text(encoding="utf-8"), str(path), "exec")
+        exec(code, {"__name__": "bomkl_plugin", "__file__": str(path)})
+    except (Exception, SystemExit) as error:
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+        place = f"{path}, line {lines[-1]}" if lines else str(path)
+        raise PluginError(f"{place}: the plugin cannot be run: {type(error).__name__}: {error}") from error

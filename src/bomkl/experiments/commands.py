@@ -34,8 +34,7 @@ def reproduce(
     Cells that OUT/rows.jsonl already holds are not run again, so a run that was stopped goes on where it was.
     """
     from bomkl.experiments.algorithms import load_plugin
-    from bomkl.experiments.names import UnknownNameError
-    from bomkl.experiments.pipeline import Request
+    from bomkl.experiments.pipeline import Request, prepare_folder
     from bomkl.experiments.pipeline import reproduce as run
     from bomkl.experiments.results import ResultsBusyError
 
@@ -47,8 +46,8 @@ def reproduce(
         request = Request(
             tuple(table or ()),
             figure == 1,
-            _split(datasets, ","),
-            _split(algorithms, ","),
+            _names("--datasets", datasets, "german,a9a"),
+            _names("--algorithms", algorithms, "SPA,RBP"),
             runs,
             jobs,
             out,
@@ -56,7 +55,8 @@ def reproduce(
             retry_failed,
             not offline,
         )
-    except (UnknownNameError, ValueError, OSError) as error:
+        prepare_folder(out)
+    except ValueError as error:
         _fail(str(error), EXIT_USAGE)
     try:
         outcome = run(request)
@@ -67,6 +67,8 @@ def reproduce(
         _fail(message, EXIT_INTERRUPTED)
     except ResultsBusyError as error:
         _fail(str(error), EXIT_FAILED)
+    except OSError as error:
+        _fail(f"{error.filename or out}: {error.strerror or error}", EXIT_FAILED)
     show(outcome)
     if outcome.failures:
         raise typer.Exit(EXIT_FAILED)
@@ -132,8 +134,15 @@ def data_path() -> None:
         typer.echo(str(folder))
 
 
-def _split(values: list[str] | None, separator: str) -> tuple[str, ...]:
-    return tuple(part.strip() for value in values or () for part in value.split(separator) if part.strip())
+def _names(option: str, values: list[str] | None, example: str) -> tuple[str, ...]:
+    names = tuple(part.strip() for value in values or () for part in value.split(",") if part.strip())
+    if values and not names:
+        given = " ".join(map(repr, values))
+        raise ValueError(
+            f"{option} must hold names separated by commas, such as {example}. Got {given} instead; leave the option "
+            "out to run all."
+        )
+    return names
 
 
 def _fail(message: str, code: int) -> NoReturn:

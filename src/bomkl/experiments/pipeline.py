@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -78,6 +79,19 @@ class Request:
             raise ValueError(f"The 'table' parameter of reproduce must be 1 or 2. Got {wrong.pop()} instead.")
         object.__setattr__(self, "datasets", tuple(get_spec(name).name for name in self.datasets))
         object.__setattr__(self, "algorithms", tuple(resolve_algorithm(name) for name in self.algorithms))
+        if not self.wants_figure and not _cells_of_tables(self, set(filter(self.is_wanted, _all_datasets()))):
+            raise ValueError(self._nothing_matches())
+
+    def _nothing_matches(self) -> str:
+        asked = [f"Table {' and '.join(map(str, self.wanted_tables))}"]
+        asked += [f"data sets {', '.join(self.datasets)}"] if self.datasets else []
+        asked += [f"algorithms {', '.join(self.algorithms)}"] if self.algorithms else []
+        held = [
+            f"Table {table} has the data sets {', '.join(published_table(table))} and the algorithms "
+            f"{', '.join([*next(iter(published_table(table).values())), *registered_algorithms()])}."
+            for table in self.wanted_tables
+        ]
+        return " ".join([f"No cell matches what was asked for: {'; '.join(asked)}.", *held])
 
     @property
     def seeds(self) -> range:
@@ -177,6 +191,21 @@ def reproduce(request: Request) -> Outcome:
         tuple(_failures(cells, results)),
     )
     return write_report(outcome)
+
+
+def prepare_folder(out: Path) -> None:
+    """Make the folder of a run, so that one that cannot be written to is refused before anything is run."""
+    rule = "The 'out' parameter of reproduce must be a folder that can be written to"
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        problem = "it is a file" if out.exists() and not out.is_dir() else error.strerror
+        raise ValueError(f"{rule}. Got {str(out)!r} instead ({problem}); choose another with --out.") from error
+    rows = out / ROWS_FILE
+    if rows.exists() and not rows.is_file():
+        raise ValueError(f"{rule}. Got {str(out)!r} instead ({rows} is not a file); choose another with --out.")
+    if not os.access(out, os.W_OK) or (rows.exists() and not os.access(rows, os.R_OK | os.W_OK)):
+        raise ValueError(f"{rule}. Got {str(out)!r} instead (permission denied); choose another with --out.")
 
 
 def _all_datasets() -> list[str]:
