@@ -46,6 +46,15 @@ def learning(estimator: Callable[[], Any], rows: int) -> Callable[[], Work]:
     return make
 
 
+def learning_ones() -> Work:
+    """14 columns of 8 categories each, in zeros and ones."""
+    rng = np.random.default_rng(0)
+    categories = rng.integers(0, 8, (8_000, 14))
+    X = np.eye(8, dtype=np.float32)[categories].reshape(len(categories), -1)
+    y = np.where((categories < 4).sum(axis=1) + rng.normal(size=len(X)) > 7, 1, -1)
+    return lambda: paper.algorithm("BOMKC(SPA)").set_params(random_state=0).score_and_learn(X, y)
+
+
 def paper_learning(name: str, rows: int, budget: int | None = None) -> Callable[[], Work]:
     return learning(lambda: paper.algorithm(name, budget).set_params(random_state=0), rows)
 
@@ -55,6 +64,7 @@ CASES: dict[str, Callable[[], Work]] = {
     "score, one Gaussian, d = 123": scoring("one Gaussian", 123),
     "score, 16 kernels, d = 22": scoring("16 kernels", 22),
     "learn, BOMKC(SPA)": paper_learning("BOMKC(SPA)", 4_000),
+    "learn, BOMKC(SPA), zeros and ones": learning_ones,
     "learn, OMKC(DD)": paper_learning("OMKC(DD)", 1_000),
     "learn, BOMKC(RBP)": paper_learning("BOMKC(RBP)", 1_000, 64),
     "learn, AutoMKL": learning(lambda: AutoMKLClassifier(random_state=0), 500),
