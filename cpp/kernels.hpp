@@ -38,7 +38,7 @@ inline void link_gaussians(std::vector<KernelSpec>& kernels, int longest) {
     }
 }
 
-inline constexpr int kWhole = 32;
+inline constexpr int kWhole = 32;  // kernel values of smaller whole numbers are kept in a table
 
 // The same in the precision of an engine, with what every evaluation would otherwise compute anew.
 template <class T>

@@ -190,3 +190,28 @@ def test_the_page_is_made_from_the_rows_that_are_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(document, "PICTURES_AT_WORK", tmp_path / "pictures")
     document.write(rows, tmp_path / "page.md")
     assert (tmp_path / "page.md").read_text() == (ROOT / document.PAGE).read_text(), "run: bomkl bench document"
+
+
+def test_learners_fitted_anew_are_judged_before_they_see_a_row():
+    from sklearn.linear_model import LogisticRegression
+
+    from benchmarks.refit import mistakes_percent
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    assert mistakes_percent(LogisticRegression, X, np.where(X[:, 0] > 0, 1, -1), seed=0) < 15
+    guesses = mistakes_percent(LogisticRegression, X, rng.choice([-1, 1], 200), seed=0)
+    assert 35 < guesses < 65
+
+
+def test_recorded_streams_need_their_archive(monkeypatch, tmp_path):
+    from benchmarks import drift
+
+    from bomkl.experiments.datasets import MissingDataError
+
+    monkeypatch.setattr(drift, "data_folders", lambda: [tmp_path])
+    with pytest.raises(MissingDataError, match=f"elec needs scikit-multiflow.*{tmp_path}"):
+        drift.recorded("elec")()
+    (tmp_path / drift.ARCHIVE).write_bytes(b"something else")
+    with pytest.raises(MissingDataError, match="SHA-256 must be"):
+        drift.recorded("elec")()

@@ -386,7 +386,7 @@ class BudgetMKLClassifier(ClassifierMixin, EngineEstimator):  # type: ignore[mis
         check_class_weights(owner, given, by_class)
         weights: Float = self._sample_weights(X, sample_weight) * by_class[indices]
         if (weights > HEAVIEST).any():
-            raise parameter_error(owner, "class_weight", f"at most {HEAVIEST:g} times sample_weight", given)
+            raise parameter_error(owner, "class_weight", f"at most {HEAVIEST:g}, sample_weight multiplied in", given)
         return weights
 
 
@@ -619,7 +619,7 @@ class BudgetMKLRegressor(RegressorMixin, EngineEstimator):  # type: ignore[misc]
         if (np.abs(targets) >= (limit := _largest_target(X.dtype))).any():
             raise ValueError(
                 f"y must be smaller than {limit:.3g} for {X.dtype}. Got {targets[np.abs(targets).argmax()]:.3g} "
-                f"instead. Scale the targets."
+                "instead. Scale the targets."
             )
         weights = None if sample_weight is None else self._sample_weights(X, sample_weight)
         if first:
