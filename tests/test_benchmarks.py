@@ -193,9 +193,8 @@ def test_the_page_is_made_from_the_rows_that_are_kept(tmp_path, monkeypatch):
 
 
 def test_learners_fitted_anew_are_judged_before_they_see_a_row():
-    from sklearn.linear_model import LogisticRegression
-
     from benchmarks.refit import mistakes_percent
+    from sklearn.linear_model import LogisticRegression
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2))
