@@ -8,6 +8,8 @@ import math
 import os
 import pickle
 import resource
+import secrets
+import stat
 import struct
 import subprocess
 import sys
@@ -19,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bomkl import BudgetMKLClassifier, BudgetMKLRegressor, modelfile, paper
+from bomkl._files import BusyError, locked, replacing
 from bomkl.combiners import Hedge, Uniform
 from bomkl.kernels import Cauchy, Cosine, Exponential, Gaussian, Linear, Polynomial
 from bomkl.learners import BOGD, BPAS, PA, RBP, SPA, Forgetron, Perceptron, Projectron
@@ -434,18 +437,60 @@ def test_the_old_file_survives_a_full_disk(tmp_path):
     assert os.listdir(tmp_path) == ["m"]
 
 
-def test_what_a_killed_process_left_behind_is_in_nobodys_way(tmp_path):
-    (tmp_path / ".m.tmp").write_bytes(b"half a model")
-    modelfile.write(tmp_path / "m", small_model())
-    modelfile.read(tmp_path / "m")
+def test_the_temporary_file_is_nobody_elses(tmp_path, monkeypatch):
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    for name in (".m.tmp", ".m.lock"):
+        (tmp_path / name).symlink_to(victim)
+    seen = []
+    for _ in range(2):
+        with replacing(tmp_path / "m") as file:
+            seen.append(set(os.listdir(tmp_path)) - {"m", "victim", ".m.tmp", ".m.lock"})
+            file.write(b"whole")
+    assert seen[0].isdisjoint(seen[1])
+    assert len(seen[0]) == len(seen[1]) == 1
+    assert victim.read_bytes() == b"precious"
+    assert (tmp_path / "m").read_bytes() == b"whole"
+    monkeypatch.setattr(secrets, "token_hex", lambda size: "taken")
+    (tmp_path / ".bomkl-taken.tmp").symlink_to(victim)
+    with pytest.raises(FileExistsError):
+        modelfile.write(tmp_path / "m", small_model())
+    assert victim.read_bytes() == b"precious"
+
+
+def test_two_writers_at_once_leave_one_whole_file(tmp_path):
+    with replacing(tmp_path / "m") as file:
+        file.write(b"half")
+        modelfile.write(tmp_path / "m", small_model(writer="inner"))
+        assert modelfile.read(tmp_path / "m").notes == {"writer": "inner"}
+    assert (tmp_path / "m").read_bytes() == b"half"
     assert os.listdir(tmp_path) == ["m"]
 
 
-def test_two_writers_at_once(tmp_path):
-    with modelfile._replacing(str(tmp_path / "m")), pytest.raises(ModelFileError, match="another process is writing"):
-        modelfile.write(tmp_path / "m", small_model())
-    modelfile.write(tmp_path / "m", small_model())
-    modelfile.read(tmp_path / "m")
+def test_a_lock_is_held_by_one(tmp_path):
+    with locked(tmp_path / "m"), pytest.raises(BusyError, match="another process is writing"), locked(tmp_path / "m"):
+        pytest.fail("two hold it")
+    with locked(tmp_path / "m"):
+        pass
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_private_file_stays_private(tmp_path):
+    path = tmp_path / "m"
+    path.write_bytes(b"")
+    path.chmod(0o600)
+    modelfile.write(path, small_model())
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_is_not_a_file_is_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    os.mkdir(tmp_path / "folder")
+    for path in (tmp_path / "pipe", tmp_path / "folder", "/dev/full"):
+        with pytest.raises(OSError, match="not a regular file"):
+            modelfile.write(path, small_model())
+    assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
+    assert sorted(os.listdir(tmp_path)) == ["folder", "pipe"]
 
 
 def test_links_are_followed_and_modes_are_those_of_new_files(tmp_path):

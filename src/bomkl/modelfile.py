@@ -15,8 +15,6 @@ Nothing of a file is used before its checksum and every size in it have been che
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
 import importlib
 import json
@@ -24,7 +22,7 @@ import math
 import os
 import stat
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from types import ModuleType
 from typing import Any
@@ -33,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bomkl import combiners, kernels, learners
+from bomkl._files import replacing
 
 FORMAT_VERSION = 1
 _MAGIC = b"BOMKL\r\n\x1a"  # like PNG's: a transfer that changes line ends is noticed
@@ -108,7 +107,7 @@ def write(path: str | os.PathLike[str], model: Model) -> None:
     header = json.dumps({"model": tree, "arrays": table}, allow_nan=False, separators=(",", ":")).encode()
     size = sum(array.nbytes for array in arrays)
     digest = hashlib.sha256()
-    with _replacing(os.fspath(path)) as file:
+    with replacing(path) as file:
         for piece in (_PREFIX.pack(_MAGIC, FORMAT_VERSION, len(header), size), header, *map(_raw, arrays)):
             digest.update(piece)
             file.write(piece)
@@ -300,47 +299,3 @@ def spec_classes() -> dict[str, Any]:
         for name, spec in vars(module).items()
         if is_dataclass(spec) and isinstance(spec, type) and spec.__module__ == module.__name__ and name[0] != "_"
     }
-
-
-@contextlib.contextmanager
-def _replacing(path: str) -> Iterator[Any]:
-    """Open a temporary file that takes the place of `path` once all of it is on the disk."""
-    folder, name = os.path.split(os.path.abspath(os.path.realpath(path)))
-    target, temporary = os.path.join(folder, name), os.path.join(folder, f".{name}.tmp")
-    descriptor = _open_locked(temporary)
-    with os.fdopen(descriptor, "wb") as file:
-        try:
-            yield file
-            file.flush()
-            os.fsync(descriptor)
-            os.replace(temporary, target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-    folder_descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(folder_descriptor)
-    finally:
-        os.close(folder_descriptor)
-
-
-def _open_locked(temporary: str) -> int:
-    """Open a file that no other process writes at the same time.
-
-    The lock ends with its process, so what a killed process left behind is in nobody's way.
-    """
-    while True:
-        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Between opening and locking, another process may have moved the file to its final name.
-            if os.stat(temporary).st_ino == os.fstat(descriptor).st_ino:
-                os.ftruncate(descriptor, 0)
-                return descriptor
-            os.close(descriptor)
-        except FileNotFoundError:
-            os.close(descriptor)
-        except BlockingIOError as error:
-            os.close(descriptor)
-            raise ModelFileError(f"{temporary}: another process is writing this model") from error

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import tempfile
 import tomllib
 from dataclasses import dataclass
 from importlib import resources
@@ -20,6 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bomkl._files import replacing
 from bomkl.experiments.converters import CONVERTERS, Arrays, DataFileError, read_npz
 from bomkl.experiments.names import resolve_name
 
@@ -260,12 +260,6 @@ def _save(spec: DatasetSpec, X: NDArray[np.float32], y: NDArray[np.int8]) -> Pat
     folder = cache_folder()
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / spec.file
-    handle, partial = tempfile.mkstemp(dir=folder, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            np.savez_compressed(stream, X=X, y=y)
-        os.replace(partial, target)
-    except BaseException:
-        os.unlink(partial)
-        raise
+    with replacing(target) as stream:
+        np.savez_compressed(stream, X=X, y=y)
     return target
