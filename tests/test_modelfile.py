@@ -13,6 +13,7 @@ import stat
 import struct
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bomkl import BudgetMKLClassifier, BudgetMKLRegressor, modelfile, paper
+from bomkl import AutoMKLClassifier, BudgetMKLClassifier, BudgetMKLRegressor, modelfile, paper
 from bomkl._files import BusyError, locked, replacing
 from bomkl.combiners import Hedge, Uniform
 from bomkl.kernels import Cauchy, Cosine, Exponential, Gaussian, Linear, Polynomial
@@ -332,6 +333,9 @@ def header(estimator=None, notes=None, arrays=()):
         (header(notes={"a": {"$array": -1}}, arrays=[{"dtype": "<f8", "shape": [1]}]), bytes(8)),
         (header(notes={"a": {"$strings": [[2**40], []]}}), b""),
         (header(notes={"a": {"$strings": [[1], [3]]}}), b""),
+        (header(notes={"a": {"$array": 0}, "b": {"$array": 0}}, arrays=[{"dtype": "<f8", "shape": [1]}]), bytes(8)),
+        (header(arrays=[{"dtype": "<f8", "shape": [1]}]), bytes(8)),
+        (header(notes={"a": {"$strings": [[1], "x"]}}), b""),
         (header(arrays=[{"dtype": "<f8", "shape": [2]}]), bytes(8)),
         (header(arrays=[{"dtype": "<f8", "shape": [2**62, 4]}]), bytes(8)),
         (header(arrays=[{"dtype": "<f8", "shape": [-1]}]), bytes(8)),
@@ -417,6 +421,56 @@ def test_states_that_lie_never_crash_the_process(tmp_path):
     outcomes = json.loads(done.stdout)
     assert outcomes["refused"] > 20
     assert outcomes["loaded"] > 20
+
+
+def peak_memory(action):
+    tracemalloc.start()
+    try:
+        action()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_one_long_string_among_many_takes_no_more_memory_than_the_file(tmp_path):
+    texts = ["x" * 50_000, *["y"] * 20_000]
+    (tmp_path / "m").write_bytes(sealed(header(notes={"a": {"$strings": [[len(texts)], texts]}})))
+    modelfile.read(tmp_path / "m")  # imports
+    peak = peak_memory(lambda: modelfile.read(tmp_path / "m"))
+    assert peak < 30 * (tmp_path / "m").stat().st_size
+    assert modelfile.read(tmp_path / "m").notes["a"].tolist() == texts
+
+
+def test_a_large_file_is_held_twice_at_most(tmp_path):
+    modelfile.write(tmp_path / "m", Model(BudgetMKLClassifier(), {"a": np.zeros(1_000_000)}))
+    assert peak_memory(lambda: modelfile.read(tmp_path / "m")) < 2.2 * (tmp_path / "m").stat().st_size
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize("estimator", [BudgetMKLClassifier, AutoMKLClassifier])
+def test_numbers_that_are_not_finite_are_refused(tmp_path, estimator, value):
+    model = estimator(budget=20, random_state=0).fit(*rows(60))
+    modelfile.save(model, tmp_path / "m")
+    data = (tmp_path / "m").read_bytes()
+    length = struct.unpack("<8sIQQ", data[:28])[2]
+    content, body = json.loads(data[28 : 28 + length]), bytearray(data[28 + length : -32])
+    at, refused = 0, 0
+    for entry in content["arrays"]:
+        if entry["dtype"] in ("<f8", "<f4") and math.prod(entry["shape"]):
+            number = np.array(value, dtype=entry["dtype"]).tobytes()
+            changed = body[:at] + number + body[at + len(number) :]
+            refuse(tmp_path / "m", sealed(content, bytes(changed)), "not finite")
+            refused += 1
+        at += math.prod(entry["shape"]) * np.dtype(entry["dtype"]).itemsize
+    assert refused >= 3
+
+
+def test_a_model_that_is_not_finite_is_not_saved(tmp_path):
+    model = BudgetMKLClassifier(budget=20, random_state=0).fit(*rows(60))
+    model.loss_ = math.nan
+    with pytest.raises(ModelFileError, match="loss_ holds a number that is not finite"):
+        modelfile.save(model, tmp_path / "m")
+    assert os.listdir(tmp_path) == []
 
 
 # writing

@@ -10,7 +10,9 @@ Layout, all numbers little-endian::
     arrays    raw, one after the other in the order of the table
     32 bytes  SHA-256 of everything before
 
-Nothing of a file is used before its checksum and every size in it have been checked.
+Nothing of a file is used before its checksum and every size in it have been checked. Reading takes memory in
+proportion to the size of the file, whatever the file says: every array in it is used once, and no text is padded to the
+length of another. The numbers of a fitted estimator are finite, in what is written and in what is read.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ FORMAT_VERSION = 1
 _MAGIC = b"BOMKL\r\n\x1a"  # like PNG's: a transfer that changes line ends is noticed
 _PREFIX = struct.Struct("<8sIQQ")
 _CHECKSUM_BYTES = 32
+_MOST_PADDING = 16
 _DTYPES = frozenset({"|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f4", "<f8"})
 
 
@@ -124,10 +127,10 @@ def read(path: str | os.PathLike[str]) -> Model:
                 raise ModelFileError("not a regular file")
             header_bytes, array_bytes = _sizes(file.read(_PREFIX.size), status.st_size)
             file.seek(0)
-            data = file.read(status.st_size)
+            data = memoryview(file.read(status.st_size))
         if len(data) != status.st_size or hashlib.sha256(data[:-_CHECKSUM_BYTES]).digest() != data[-_CHECKSUM_BYTES:]:
             raise ModelFileError("the checksum is wrong: the file is damaged")
-        view = memoryview(data)[_PREFIX.size :]
+        view = data[_PREFIX.size :]
         return _parse(bytes(view[:header_bytes]), view[header_bytes : header_bytes + array_bytes])
     except ModelFileError as error:
         raise ModelFileError(f"{name}: {error}") from error.__cause__
@@ -149,8 +152,9 @@ def _parse(header: bytes, data: memoryview) -> Model:
     try:
         content = json.loads(header)
         table, tree = content["arrays"], content["model"]
-        arrays = _arrays(table, data)
-        estimator, notes = _decode(tree["estimator"], arrays), _decode(tree["notes"], arrays)
+        reader = _Reader(_arrays(table, data))
+        estimator, notes = reader.decode(tree["estimator"]), reader.decode(tree["notes"])
+        reader.check_all_used()
     except ModelFileError:
         raise
     except Exception as error:  # what a hostile header can lead to has no end, and all of it means the same
@@ -218,6 +222,8 @@ def _encode(value: Any, where: str, arrays: list[NDArray[Any]]) -> Any:
 def _encode_estimator(estimator: Any, where: str, arrays: list[NDArray[Any]]) -> Any:
     params = estimator.get_params(deep=False)
     state = {name: value for name, value in estimator.__getstate__().items() if name not in params}
+    if (wrong := _not_finite(state, where)) is not None:
+        raise ModelFileError(f"{wrong.removeprefix('.')} holds a number that is not finite: the model is of no use")
     at = f"{where}." if where else ""
     # attributes in order of their names, so that equal models are equal files whatever happened to them in between
     encoded = [{name: _encode(part[name], at + name, arrays) for name in sorted(part)} for part in (params, state)]
@@ -236,40 +242,58 @@ def _encode_array(array: NDArray[Any], where: str, arrays: list[NDArray[Any]]) -
     return {"$array": len(arrays) - 1}
 
 
-def _decode(value: Any, arrays: list[NDArray[Any]]) -> Any:
-    if isinstance(value, list):
-        return [_decode(item, arrays) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if len(value) != 1 or not (tag := next(iter(value))).startswith("$"):
-        return {key: _decode(item, arrays) for key, item in value.items()}
-    content = value[tag]
-    if tag == "$float":
-        return {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}[content]
-    if tag == "$array":
-        if type(content) is not int or content < 0:
-            raise ModelFileError("an array number is wrong")
-        return arrays[content]
-    if tag == "$strings":
-        shape, texts = content
-        if not all(isinstance(text, str) for text in texts):
-            raise ModelFileError("an array of strings holds something else")
-        return np.array(texts, dtype=object if not texts else None).astype(str).reshape(shape)
-    if tag == "$tuple":
-        return tuple(_decode(content, arrays))
-    if tag == "$pairs":
-        return dict(_decode(content, arrays))
-    if tag == "$dtype":
-        if content not in _DTYPES:
-            raise ModelFileError(f"arrays of type {content!r} cannot be read")
-        return np.dtype(content)
-    if tag == "$estimator":
-        name, params, state = content
-        return _revive(name, _decode(params, arrays), _decode(state, arrays))
-    if tag == "$spec":
-        name, settings = content
-        return spec_classes()[name](**_decode(settings, arrays))
-    raise ModelFileError(f"unknown kind of value {tag!r}")
+class _Reader:
+    """Turns the tree of a header back into values; every array may be used once, as it is written once."""
+
+    def __init__(self, arrays: list[NDArray[Any]]) -> None:
+        self._arrays: dict[int, NDArray[Any]] = dict(enumerate(arrays))
+
+    def check_all_used(self) -> None:
+        if self._arrays:
+            raise ModelFileError("it holds arrays that belong to nothing")
+
+    def decode(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self.decode(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        if len(value) != 1 or not (tag := next(iter(value))).startswith("$"):
+            return {key: self.decode(item) for key, item in value.items()}
+        content = value[tag]
+        match tag:
+            case "$float":
+                return {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}[content]
+            case "$array":
+                if type(content) is not int or content not in self._arrays:
+                    raise ModelFileError("an array number is wrong or used twice")
+                return self._arrays.pop(content)
+            case "$strings":
+                return _decode_strings(*content)
+            case "$tuple":
+                return tuple(self.decode(content))
+            case "$pairs":
+                return dict(self.decode(content))
+            case "$dtype":
+                if content not in _DTYPES:
+                    raise ModelFileError(f"arrays of type {content!r} cannot be read")
+                return np.dtype(content)
+            case "$estimator":
+                name, params, state = content
+                return _revive(name, self.decode(params), self.decode(state))
+            case "$spec":
+                name, settings = content
+                return spec_classes()[name](**self.decode(settings))
+        raise ModelFileError(f"unknown kind of value {tag!r}")
+
+
+def _decode_strings(shape: Any, texts: Any) -> NDArray[Any]:
+    if not (isinstance(texts, list) and all(isinstance(text, str) for text in texts)):
+        raise ModelFileError("an array of strings holds something else")
+    length = max(map(len, texts), default=1)
+    # NumPy pads every text to the longest; where that would take far more than the texts do, they stay objects
+    if len(texts) * length > _MOST_PADDING * (sum(map(len, texts)) + len(texts) + 1000):
+        return np.array(texts, dtype=object).reshape(shape)
+    return np.array(texts, dtype=f"<U{max(length, 1)}").reshape(shape)
 
 
 def _revive(name: str, params: dict[str, Any], state: dict[str, Any]) -> Any:
@@ -277,10 +301,24 @@ def _revive(name: str, params: dict[str, Any], state: dict[str, Any]) -> Any:
     if kind is None:
         raise ModelFileError(f"it holds a {name!r}, which is no estimator of this version of bomkl")
     estimator = kind(**params)
+    if (where := _not_finite(state, "")) is not None:
+        raise ModelFileError(f"{where[1:]} holds a number that is not finite, so every prediction would be wrong")
     if hiding := [attribute for attribute in state if hasattr(kind, attribute) or attribute in params]:
         raise ModelFileError(f"what it holds for {hiding} cannot be part of a {name}")
     estimator.__setstate__({**params, **state})
     return estimator
+
+
+def _not_finite(value: Any, where: str) -> str | None:
+    """Name the first place that holds NaN or infinity: no state that an estimator learned does."""
+    if isinstance(value, dict):
+        places = ((item, f"{where}.{key}") for key, item in value.items())
+    elif isinstance(value, list | tuple):
+        places = ((item, f"{where}[{at}]") for at, item in enumerate(value))
+    else:
+        numbers = isinstance(value, float | np.floating) or (isinstance(value, np.ndarray) and value.dtype.kind == "f")
+        return where if numbers and not np.isfinite(value).all() else None
+    return next((found for item, at in places if (found := _not_finite(item, at)) is not None), None)
 
 
 def _estimators() -> dict[str, Any]:
