@@ -65,6 +65,19 @@ def test_a_model_with_a_pool_scores_as_its_expansion_says():
     np.testing.assert_allclose(model.decision_function(X), np.exp(-squared / 2) @ model.dual_coef_[:, 0], rtol=1e-4)
 
 
+def test_every_line_of_the_roofline_picture_is_inside_its_panel():
+    from benchmarks.common.figures import roofline
+
+    rows = [
+        {"kernels": kernels, "d": 8, "path": path, "pool": pool, "fraction": fraction}
+        for kernels, fraction in (("one", 0.5), ("many", 3.0))
+        for path in ("fused", "decision_function")
+        for pool in (100, 1000)
+    ]
+    for axis in roofline(rows).axes:
+        assert all(max(line.get_ydata(), default=0) <= axis.get_ylim()[1] for line in axis.get_lines())
+
+
 def test_roofline():
     from benchmarks import roofline
     from benchmarks.common.generated import text_like

@@ -1,4 +1,4 @@
-"""Plots draw what the records hold; how it looks is not tested."""
+"""Plots draw what the records hold, and nothing lies on top of it."""
 
 from __future__ import annotations
 
@@ -48,6 +48,19 @@ def test_kernels_beyond_six_share_a_line(records):
         np.testing.assert_allclose(totals, [sum(getattr(record, name)) for record in records])
 
 
+def test_a_kernel_has_one_colour_in_all_panels_and_no_legend_covers_values(records):
+    figure = plots.plot_progress(records)
+    figure.canvas.draw()
+    colours = {}
+    for ax in figure.axes[1:]:
+        for line in ax.get_lines():
+            colours.setdefault(line.get_label(), set()).add(line.get_color())
+    assert all(len(used) == 1 for used in colours.values())
+    assert any(label in [line.get_label() for line in figure.axes[2].get_lines()] for label in colours)
+    for ax in figure.axes:
+        assert not ax.get_legend().get_window_extent().overlaps(ax.get_window_extent())
+
+
 def test_few_kernels_have_a_line_each(moons):
     model = BudgetMKLClassifier([Gaussian(), Linear()], random_state=0)
     (ax,) = plots.plot_support(list(progressive_validation(model, [moons]))).axes
@@ -68,7 +81,9 @@ def test_decision_surfaces(moons):
         (np.array(["a", "b", "c"])[np.digitize(X[:, 0], [0, 1])], BudgetMKLClassifier(random_state=0)),
         (X[:, 0] ** 2, BudgetMKLRegressor(random_state=0)),
     ):
-        plots.plot_decision(model.fit(X, target), X, target, resolution=12).canvas.draw()
+        figure = plots.plot_decision(model.fit(X, target), X, target, resolution=12)
+        figure.canvas.draw()
+        assert [figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()] == ["first column", "second column"]
     with pytest.raises(ValueError, match=r"two features\. Got an array of shape \(5, 3\)"):
         plots.plot_decision(model, np.zeros((5, 3)), np.zeros(5))
 

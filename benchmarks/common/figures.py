@@ -46,8 +46,8 @@ def roofline(rows: list[Row]) -> Figure:
                 x, y = [row["pool"] for row in line], [100 * row["fraction"] for row in line]
                 axis.plot(x, y, label=label, **style(i, linestyle=dash))
         axis.axhline(100, color="#555555", linewidth=0.8)
-        axis.set(title=kernels, xscale="log", xlabel="stored rows", ylim=(0, None))
-    axes[0].set_ylabel("% of the core's limit")
+        axis.set(title=kernels, xscale="log", xlabel="stored rows")
+    axes[0].set(ylabel="% of the core's limit", ylim=(0, 105 * max(1.0, *(row["fraction"] for row in dense))))
     axes[-1].plot([], [], color="#555555", linestyle=":", label="decision_function")
     figure.legend(*axes[-1].get_legend_handles_labels(), loc="outside right upper", frameon=False)
     return figure

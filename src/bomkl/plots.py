@@ -69,7 +69,7 @@ def plot_progress(records: Sequence[Record]) -> Figure:
     >>> len(figure.axes)
     3
     """
-    figure = _new_figure((7.0, 8.0))
+    figure = _new_figure((8.0, 8.0))
     error, weights, support = figure.subplots(3, 1, sharex=True)
     plot_error(records, ax=error)
     plot_kernel_weights(records, ax=weights)
@@ -185,6 +185,7 @@ def plot_decision(estimator: Any, X: Any, y: Any, ax: Axes | None = None, resolu
     -------
     matplotlib.figure.Figure
     """
+    columns = [str(name) for name in getattr(estimator, "feature_names_in_", ("first column", "second column"))]
     X, y = np.asarray(X, dtype=np.float64), np.asarray(y)
     if X.ndim != 2 or X.shape[1] != 2:
         raise ValueError(f"A decision surface needs rows of two features. Got an array of shape {X.shape} instead.")
@@ -211,10 +212,10 @@ def plot_decision(estimator: Any, X: Any, y: Any, ax: Axes | None = None, resolu
     else:
         for number, label in enumerate(classes):
             of_label = X[y == label]
-            ax.scatter(of_label[:, 0], of_label[:, 1], color=f"C{number % 10}", s=10, label=str(label))
+            colour = ("C0", "C3")[number] if len(classes) == 2 else f"C{number % 10}"  # two: as the surface below
+            ax.scatter(of_label[:, 0], of_label[:, 1], color=colour, s=10, label=str(label))
         ax.legend(loc="upper right", fontsize="small")
-    ax.set_xlim(low[0], high[0])
-    ax.set_ylim(low[1], high[1])
+    ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xlabel=columns[0], ylabel=columns[1])
     return figure
 
 
@@ -256,12 +257,20 @@ def _plot_kernels(records: Sequence[Record], name: str, title: str, ax: Axes | N
     values = np.array([getattr(record, name) for record in records], dtype=np.float64).reshape(len(rows), -1)
     order = np.argsort(-values.max(axis=0), kind="stable")
     shown, others = (order, order[:0]) if len(order) <= _SHOWN_KERNELS else np.split(order, [_SHOWN_KERNELS - 1])
+    colours = _kernel_colours(records)
     for number in shown:
-        ax.plot(rows, values[:, number], marker=".", label=kernels[number])
+        ax.plot(rows, values[:, number], color=colours[number], marker=".", label=kernels[number])
     if len(others):
         ax.plot(rows, values[:, others].sum(axis=1), color="0.7", marker=".", label=f"{len(others)} others together")
     _finish(ax, title, rows)
     return figure
+
+
+def _kernel_colours(records: Sequence[Record]) -> dict[int, str]:
+    """Give each kernel one colour for all panels: by its largest weight, whatever a panel shows."""
+    weights = np.array([record.kernel_weights for record in records]).reshape(len(records), -1).max(axis=0)
+    order = np.argsort(-weights, kind="stable")
+    return {int(number): f"C{rank % 10}" for rank, number in enumerate(order)}
 
 
 def _column(records: Sequence[Record], name: str) -> Any:
@@ -277,13 +286,15 @@ def _finish(ax: Axes, title: str, rows: Any) -> None:
     if rows[-1] > 20 * rows[0]:  # records at doubling distances
         ax.set_xscale("log")
     if ax.get_legend_handles_labels()[0]:
-        ax.legend(loc="upper right", fontsize="small")
+        ax.legend(
+            loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small", frameon=False
+        )  # beside the last values
 
 
 def _axes(ax: Axes | None) -> tuple[Figure, Axes]:
     if ax is not None:
         return cast("Figure", ax.figure), ax
-    figure = _new_figure((7.0, 4.0))
+    figure = _new_figure((8.0, 4.0))
     return figure, figure.subplots()
 
 

@@ -126,8 +126,10 @@ def figure1(rows: Mapping[str, Row], seeds: Sequence[int]) -> Figure:
         Six panels in the paper's order.
     """
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    figure = Figure(figsize=(9.0, 6.4), layout="constrained")
+    room_for_a_right_scale = ConstrainedLayoutEngine(w_pad=0.1, wspace=0.06)
+    figure = Figure(figsize=(9.6, 6.4), layout=room_for_a_right_scale)
     upper, lower = figure.subfigures(2, 1, squeeze=False).ravel()
     axes = [*upper.subplots(1, 3), *lower.subplots(1, 3)]
     panels = (
