@@ -1,0 +1,86 @@
+"""Changes of a model: one at a time, whole or not at all."""
+
+import os
+import threading
+import time
+
+import pytest
+from sklearn.base import BaseEstimator
+
+from bomkl._guard import changing, unchanged_on_error
+
+
+class Counter(BaseEstimator):
+    def __init__(self, step=1):
+        self.step = step
+
+
+def test_changes_are_serialised():
+    model = Counter()
+    model.value = 0
+
+    def work():
+        for _ in range(50):
+            with changing(model):
+                seen = model.value
+                time.sleep(0)
+                model.value = seen + model.step
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert model.value == 200
+
+
+def test_a_change_within_a_change_is_refused_and_the_next_one_is_not():
+    model = Counter()
+    with changing(model), pytest.raises(RuntimeError, match="Counter is learning"), changing(model):
+        pass
+    with changing(model), changing(Counter()):
+        pass
+
+
+def test_attributes_come_back():
+    model = Counter()
+    model.kept = before = [1]
+
+    def fail():
+        with unchanged_on_error(model):
+            model.kept = [2]
+            model.extra = 1
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert vars(model) == {"step": 1, "kept": [1]}
+    assert model.kept is before
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_waits_for_nobody():
+    model, inside, done = Counter(), threading.Event(), threading.Event()
+
+    def work():
+        with changing(model):
+            inside.set()
+            done.wait()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    inside.wait()
+    child = os.fork()
+    if child == 0:
+        with changing(model):
+            os._exit(7)
+    deadline = time.monotonic() + 20
+    while (ended := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    if ended[0] == 0:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+    done.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(ended[1]) == 7
