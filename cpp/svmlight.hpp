@@ -1,7 +1,8 @@
 // Reading svmlight text: "label [qid:n] index:value index:value ... [# comment]", one row a line.
 //
 // A free function over bytes already in memory. It is strict: whatever it cannot read exactly is an error at a byte
-// offset, never a guess. It stops between rows, so the caller can go on from `consumed`.
+// offset, never a guess. It stops between rows, so the caller can go on from `consumed`. Bad lines are skipped and
+// listed, or the first one ends the reading; either way every byte is looked at once.
 #pragma once
 
 #include <algorithm>
@@ -33,10 +34,12 @@ struct Rows {
     std::vector<std::int32_t> row_starts{0};  // CSR row pointers
     std::vector<std::int32_t> indices;        // counted from 0
     std::vector<double> values;
-    std::vector<std::int64_t> offsets;        // where in the bytes each row starts
-    std::size_t consumed = 0;                 // bytes read, whole lines only; on an error, the start of its line
-    Error error = Error::none;
-    std::size_t error_offset = 0;             // first byte of the token that could not be read
+    std::vector<std::int64_t> lines;          // line of each row, counted from 0
+    std::vector<std::int32_t> errors;         // of lines that could not be read
+    std::vector<std::int64_t> error_offsets;  // first byte of the token that could not be read
+    std::vector<std::int64_t> error_lines;
+    std::size_t consumed = 0;                 // bytes read, whole lines only
+    std::int64_t lines_read = 0;
 };
 
 namespace detail {
@@ -65,11 +68,45 @@ inline bool is_qid(const char* p, const char* end) {
     return end - p >= 4 && p[0] == 'q' && p[1] == 'i' && p[2] == 'd' && p[3] == ':';
 }
 
+// Reads the pairs of one line from p on; gives where they end, and in `error` what could not be read there.
+inline const char* read_pairs(const char* p, const char* end, std::int64_t base, Rows& rows, Error& error) {
+    const auto fail = [&](Error kind, const char* at) {
+        error = kind;
+        return at;
+    };
+    std::int64_t previous = base - 1;
+    for (bool first = true;; first = false) {
+        while (p < end && is_blank(*p)) ++p;
+        if (p == end || *p == '\n' || *p == '#') return p;
+        if (first && is_qid(p, end)) {  // a query number groups rows for ranking; it is no feature
+            std::int64_t query = 0;
+            const auto [stop, code] = std::from_chars(p + 4, end, query);
+            if (code != std::errc{} || (stop < end && !ends_token(*stop))) return fail(Error::index_not_number, p);
+            p = stop;
+            continue;
+        }
+        std::int64_t index = 0;
+        const auto [stop, code] = std::from_chars(p, end, index);
+        if (code != std::errc{} || stop == end || *stop != ':') return fail(Error::index_not_number, p);
+        if (index < base) return fail(Error::index_below_base, p);
+        if (index <= previous) return fail(Error::index_not_ascending, p);
+        if (index - base >= max_features) return fail(Error::index_too_large, p);
+        double value = 0.0;
+        const char* const after = read_number(stop + 1, end, value);
+        if (after == nullptr) return fail(Error::value_not_number, stop + 1);
+        rows.indices.push_back(static_cast<std::int32_t>(index - base));
+        rows.values.push_back(value);
+        previous = index;
+        p = after;
+    }
+}
+
 }  // namespace detail
 
 // Parses at most `max_rows` rows of the `size` bytes at `data`; the last line may lack its newline.
 // `base` is the smallest index the file uses: 1, or 0 for zero-based files.
-inline Rows parse(const char* data, std::size_t size, std::size_t max_rows, std::int64_t base, bool labels_required) {
+inline Rows parse(const char* data, std::size_t size, std::size_t max_rows, std::int64_t base, bool labels_required,
+                  bool skip_bad_lines) {
     using namespace detail;
     Rows rows;
     const char* const end = data + size;
@@ -78,67 +115,37 @@ inline Rows parse(const char* data, std::size_t size, std::size_t max_rows, std:
     rows.indices.reserve(8 * std::min(max_rows, size / 16));
     rows.values.reserve(8 * std::min(max_rows, size / 16));
 
-    while (p < end && rows.labels.size() < max_rows) {
-        const char* const line = p;
+    while (p < end && rows.labels.size() < max_rows && (skip_bad_lines || rows.errors.empty())) {
         const std::size_t kept = rows.indices.size();
-        const auto fail = [&](Error error, const char* at) {
-            rows.indices.resize(kept);
-            rows.values.resize(kept);
-            rows.error = error;
-            rows.error_offset = static_cast<std::size_t>(at - data);
-            rows.consumed = static_cast<std::size_t>(line - data);
-            return rows;
-        };
-
         while (p < end && is_blank(*p)) ++p;
-        if (p == end || *p == '\n' || *p == '#') {  // blank or only a comment: no row
-            while (p < end && *p != '\n') ++p;
-            if (p < end) ++p;
-            rows.consumed = static_cast<std::size_t>(p - data);
-            continue;
-        }
-
-        double label = std::numeric_limits<double>::quiet_NaN();
-        const char* colon = p;
-        while (colon < end && !ends_token(*colon) && *colon != ':') ++colon;
-        if (colon < end && *colon == ':') {
-            if (labels_required) return fail(Error::label_missing, p);
-        } else {
-            const char* const stop = read_number(p, end, label);
-            if (stop == nullptr) return fail(Error::label_not_number, p);
-            p = stop;
-        }
-
-        std::int64_t previous = base - 1;
-        for (bool first = true;; first = false) {
-            while (p < end && is_blank(*p)) ++p;
-            if (p == end || *p == '\n' || *p == '#') break;
-            if (first && is_qid(p, end)) {  // a query number groups rows for ranking; it is no feature
-                std::int64_t query = 0;
-                const auto [stop, code] = std::from_chars(p + 4, end, query);
-                if (code != std::errc{} || (stop < end && !ends_token(*stop))) return fail(Error::index_not_number, p);
+        if (p < end && *p != '\n' && *p != '#') {  // otherwise blank or only a comment: no row
+            double label = std::numeric_limits<double>::quiet_NaN();
+            Error error = Error::none;
+            const char* colon = p;
+            while (colon < end && !ends_token(*colon) && *colon != ':') ++colon;
+            if (colon < end && *colon == ':') {
+                if (labels_required) error = Error::label_missing;
+            } else if (const char* const stop = read_number(p, end, label); stop != nullptr) {
                 p = stop;
-                continue;
+            } else {
+                error = Error::label_not_number;
             }
-            std::int64_t index = 0;
-            const auto [stop, code] = std::from_chars(p, end, index);
-            if (code != std::errc{} || stop == end || *stop != ':') return fail(Error::index_not_number, p);
-            if (index < base) return fail(Error::index_below_base, p);
-            if (index <= previous) return fail(Error::index_not_ascending, p);
-            if (index - base >= max_features) return fail(Error::index_too_large, p);
-            double value = 0.0;
-            const char* const after = read_number(stop + 1, end, value);
-            if (after == nullptr) return fail(Error::value_not_number, stop + 1);
-            rows.indices.push_back(static_cast<std::int32_t>(index - base));
-            rows.values.push_back(value);
-            previous = index;
-            p = after;
+            if (error == Error::none) p = read_pairs(p, end, base, rows, error);
+            if (error == Error::none) {
+                rows.labels.push_back(label);
+                rows.row_starts.push_back(static_cast<std::int32_t>(rows.indices.size()));
+                rows.lines.push_back(rows.lines_read);
+            } else {
+                rows.indices.resize(kept);
+                rows.values.resize(kept);
+                rows.errors.push_back(static_cast<std::int32_t>(error));
+                rows.error_offsets.push_back(p - data);
+                rows.error_lines.push_back(rows.lines_read);
+            }
         }
-        while (p < end && *p != '\n') ++p;  // the comment
+        while (p < end && *p != '\n') ++p;  // the comment, or the rest of a line that cannot be read
         if (p < end) ++p;
-        rows.labels.push_back(label);
-        rows.row_starts.push_back(static_cast<std::int32_t>(rows.indices.size()));
-        rows.offsets.push_back(static_cast<std::int64_t>(line - data));
+        ++rows.lines_read;
         rows.consumed = static_cast<std::size_t>(p - data);
     }
     return rows;

@@ -7,6 +7,7 @@ import contextlib
 import gzip
 import io
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -18,6 +19,9 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from bomkl.streams import BadLineError, Schema, StreamError, open_stream
+from bomkl.streams.errors import BadLines
+from bomkl.streams.options import Options
+from bomkl.streams.reading import Reading
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -463,3 +467,87 @@ def test_options_are_checked(option, value):
 def test_missing_file(tmp_path):
     with pytest.raises(StreamError, match=r"absent.csv: no such file"):
         open_stream(tmp_path / "absent.csv")
+
+
+DAMAGED = """
+import random, sys
+from bomkl.streams import StreamError, open_stream
+
+path, outcomes = sys.argv[1], {"read": 0, "refused": 0}
+whole = open(path, "rb").read()
+for seed in range(120):
+    rng, data = random.Random(seed), bytearray(whole)
+    for _ in range(rng.choice([1, 2, 8])):
+        at = rng.randrange(len(data))
+        if rng.random() < 0.6:
+            data[at] ^= 1 << rng.randrange(8)
+        else:
+            data[at : at + 4] = rng.choice([b"\\xff" * 4, bytes(4), b"\\xff\\xff\\xff\\x7f"])
+    open(path, "wb").write(data[: len(whole) if rng.random() < 0.9 else rng.randrange(len(whole))])
+    try:
+        for X, y in open_stream(path, missing=0.0):
+            assert len(y) == len(X)
+        outcomes["read"] += 1
+    except StreamError as error:
+        assert path in str(error)
+        outcomes["refused"] += 1
+print(outcomes["read"], outcomes["refused"])
+"""
+
+
+@pytest.mark.parametrize("kind", ["parquet", "feather", "arrow"])
+def test_damaged_arrow_files_never_crash_the_process(tmp_path, kind):
+    pa = pytest.importorskip("pyarrow")
+    feather, parquet = pytest.importorskip("pyarrow.feather"), pytest.importorskip("pyarrow.parquet")
+    texts = pa.array([["x", "yy", "zzz"][row % 3] for row in range(120)])
+    columns = {"a": np.arange(120.0), "s": texts, "d": texts.dictionary_encode(), "label": np.arange(120) % 2}
+    path = str(tmp_path / f"rows.{kind}")
+    if kind == "parquet":
+        parquet.write_table(pa.table(columns), path, row_group_size=50)
+    elif kind == "feather":
+        feather.write_feather(pa.table(columns), path, compression="uncompressed")
+    else:
+        with pa.ipc.new_stream(path, pa.table(columns).schema) as writer:
+            writer.write_table(pa.table(columns), max_chunksize=50)
+    done = subprocess.run([sys.executable, "-c", DAMAGED, path], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    read, refused = map(int, done.stdout.split())
+    assert read > 5
+    assert refused > 20
+
+
+def test_bad_svmlight_lines_are_skipped_in_one_go(tmp_path, monkeypatch):
+    from bomkl.streams import svmlight
+
+    calls = []
+    parse = svmlight.parse_svmlight
+    monkeypatch.setattr(svmlight, "parse_svmlight", lambda *args: (calls.append(1), parse(*args))[1])
+    (tmp_path / "rows.svm").write_text("1 1:1\n# note\n\n1 x\n-1 1:2\nz\n" * 1000)
+    stream = open_stream(tmp_path / "rows.svm", on_bad_line="skip", block_rows=5000)
+    assert sum(len(y) for _, y in stream) == stream.skipped == 2000
+    assert (stream.first_skipped.line, stream.first_skipped.column) == (4, "3")
+    assert len(calls) == 1
+
+
+def test_names_that_come_twice_are_found_without_comparing_each_with_all(tmp_path):
+    class Name(str):
+        compared = 0
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            Name.compared += 1
+            return str.__eq__(self, other)
+
+    reading = Reading("rows.csv", Options(), None, BadLines(skip=False))
+    reading.check_names([Name(number) for number in range(2000)])
+    assert Name.compared < 2000
+    with pytest.raises(StreamError, match=r"names \['0', '1', '10', '100', '101'\] and 195 others more than"):
+        reading.check_names([Name(number % 200) for number in range(400)])
+
+
+def test_arrow_columns_of_the_same_name(tmp_path):
+    pa, feather = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.feather")
+    table = pa.Table.from_arrays([pa.array([1.0]), pa.array([2.0]), pa.array([0])], names=["a", "a", "label"])
+    feather.write_feather(table, str(tmp_path / "rows.feather"))
+    with pytest.raises(StreamError, match=r"the header names \['a'\] more than once"):
+        list(open_stream(tmp_path / "rows.feather"))

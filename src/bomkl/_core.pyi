@@ -36,9 +36,18 @@ def instruction_sets() -> list[str]: ...
 def instruction_set() -> str: ...
 def exp_many(x: NDArray[np.float32]) -> None: ...
 def parse_svmlight(
-    data: bytes, start: int, max_rows: int, base: int, labels_required: bool
+    data: bytes, start: int, max_rows: int, base: int, labels_required: bool, skip_bad_lines: bool
 ) -> tuple[
-    NDArray[np.float64], NDArray[np.int32], NDArray[np.int32], NDArray[np.float64], NDArray[np.int64], int, int, int
+    NDArray[np.float64],
+    NDArray[np.int32],
+    NDArray[np.int32],
+    NDArray[np.float64],
+    NDArray[np.int64],
+    NDArray[np.int32],
+    NDArray[np.int64],
+    NDArray[np.int64],
+    int,
+    int,
 ]: ...
 
 BLOCK: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -17,51 +18,73 @@ from bomkl.streams.sources import require_pyarrow
 def read_arrow(file: BinaryIO, reading: Reading) -> Iterator[Part]:
     """Read an Arrow IPC stream or file (Feather version 2)."""
     require_pyarrow(reading.file)
-    import pyarrow
-    import pyarrow.ipc
-
-    try:
-        try:
-            source = pyarrow.ipc.open_stream(file)
-            batches = iter(source)
-        except pyarrow.ArrowInvalid:
-            if not file.seekable():
-                raise
-            file.seek(0)
-            source = pyarrow.ipc.open_file(file)
-            batches = (source.get_batch(number) for number in range(source.num_record_batches))
-        yield from _arrow_parts(batches, reading)
-    except pyarrow.ArrowException as error:
-        raise StreamError(f"{reading.file}: not readable as Arrow: {error}") from error
+    with _readable(reading.file, "Arrow"):
+        batches = _arrow_batches(file)
+    yield from _arrow_parts(batches, reading, "Arrow")
 
 
 def read_parquet(file: BinaryIO, reading: Reading) -> Iterator[Part]:
     """Read Parquet, one batch of rows at a time."""
     require_pyarrow(reading.file)
-    import pyarrow
     import pyarrow.parquet
 
     if not file.seekable():
         raise StreamError(f"{reading.file}: Parquet cannot be read from a pipe; pass the path of a file")
-    try:
+    with _readable(reading.file, "Parquet"):
         table = pyarrow.parquet.ParquetFile(file)
-        yield from _arrow_parts(table.iter_batches(batch_size=reading.options.block_rows, use_threads=False), reading)
-    except pyarrow.ArrowException as error:
-        raise StreamError(f"{reading.file}: not readable as Parquet: {error}") from error
+        batches = table.iter_batches(batch_size=reading.options.block_rows, use_threads=False)
+    yield from _arrow_parts(batches, reading, "Parquet")
 
 
-def _arrow_parts(batches: Iterator[Any], reading: Reading) -> Iterator[Part]:
+def _arrow_batches(file: BinaryIO) -> Iterator[Any]:
+    import pyarrow
+    import pyarrow.ipc
+
+    try:
+        return iter(pyarrow.ipc.open_stream(file))
+    except pyarrow.ArrowInvalid:
+        if not file.seekable():
+            raise
+        file.seek(0)
+        source = pyarrow.ipc.open_file(file)
+        return (source.get_batch(number) for number in range(source.num_record_batches))
+
+
+@contextmanager
+def _readable(file: str, format: str) -> Iterator[None]:
+    """Turn whatever pyarrow makes of a damaged file into one error: its own exceptions are not the only ones."""
+    try:
+        yield
+    except StreamError:
+        raise
+    except Exception as error:
+        raise StreamError(f"{file}: not readable as {format}: {str(error)[:200] or type(error).__name__}") from error
+
+
+def _arrow_parts(batches: Iterator[Any], reading: Reading, format: str) -> Iterator[Part]:
     row = 1
-    for whole in batches:
+    while True:
+        with _readable(reading.file, format):
+            whole = next(batches, None)
+            if whole is None:
+                return
+            # Offsets and lengths of a damaged file lead anywhere in memory: they are checked before the first use.
+            whole.validate(full=True)
+            if whole.num_rows > 8 * whole.nbytes:
+                raise StreamError(
+                    f"{reading.file}: a batch says that it has {whole.num_rows} rows, but holds no values"
+                )
+            names = whole.schema.names
+            reading.check_names(names)
         for start in range(0, whole.num_rows, reading.options.block_rows):
-            batch = whole.slice(start, reading.options.block_rows)
-            names = batch.schema.names
-            ignored = reading.schema.ignored if reading.schema else reading.options.ignore
-            cells = {
-                name: _arrow_cells(batch.column(at), name, reading.file)
-                for at, name in enumerate(names)
-                if name not in ignored
-            }
+            with _readable(reading.file, format):
+                batch = whole.slice(start, reading.options.block_rows)
+                ignored = set(reading.schema.ignored if reading.schema else reading.options.ignore)
+                cells = {
+                    name: _arrow_cells(batch.column(at), name, reading.file)
+                    for at, name in enumerate(names)
+                    if name not in ignored
+                }
             lines = np.arange(row, row + batch.num_rows)
             yield Table(reading.file, cells, lines, reading.label_name(names))
             row += batch.num_rows

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import chain, islice
 from typing import Any, BinaryIO
 
-from bomkl.streams.errors import BadLineError, StreamError
+from bomkl.streams.errors import BadLineError
 from bomkl.streams.labels import Cells
 from bomkl.streams.parts import Part, Table
 from bomkl.streams.reading import Reading, utf8_lines
@@ -27,8 +27,7 @@ def read_delimited(file: BinaryIO, reading: Reading) -> Iterator[Part]:
     else:
         names = _positions(len(first[1]), reading)
         rows = chain([first], rows)
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise StreamError(f"{reading.file}: the header names {twice} more than once")
+    reading.check_names(names)
     label = reading.label_name(names)
     while batch := list(islice(rows, options.block_rows)):
         lines, good = [], []

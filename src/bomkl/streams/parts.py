@@ -119,7 +119,8 @@ class Table:
 
     def infer(self, options: Options) -> Schema:
         """Guess the meaning of the columns."""
-        features = [name for name in self.cells if name != self.label and name not in options.ignore]
+        ignored = set(options.ignore)
+        features = [name for name in self.cells if name != self.label and name not in ignored]
         if not features:
             raise StreamError(f"{self.file}: there is no feature column in {list(self.cells)}")
         columns = tuple(infer_column(name, self.cells[name], options, self.file) for name in features)
@@ -130,8 +131,9 @@ class Table:
     def widen(self, schema: Schema, options: Options) -> Schema:
         """Make room in a schema."""
         known = {column.name: column for column in schema.columns or ()}
+        ignored = set(options.ignore)
         for name in self.cells:
-            if name == self.label or name in options.ignore:
+            if name == self.label or name in ignored:
                 continue
             if name in known:
                 known[name] = widen_column(known[name], self.cells[name], options, self.file)

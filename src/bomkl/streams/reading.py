@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -21,6 +22,12 @@ class Reading:
     options: Options
     schema: Schema | None
     bad: BadLines
+
+    def check_names(self, names: Sequence[str]) -> None:
+        """Refuse a table that names a column twice."""
+        if twice := sorted(name for name, times in Counter(names).items() if times > 1):
+            shown = f"{twice[:5]}" + (f" and {len(twice) - 5} others" if len(twice) > 5 else "")
+            raise StreamError(f"{self.file}: the header names {shown} more than once")
 
     def label_name(self, names: Sequence[str]) -> str | None:
         """Find the label among the columns of a table; None if there is none and none is needed."""
