@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.common.rows import markdown
 from bomkl import AutoMKLClassifier
-from bomkl.auto.settings import PRUNE_AT
+from bomkl.auto.constants import PRUNE_AT
 
 REPEATS = 5  # pieces that are timed; the fastest is the one least disturbed by other work on the machine
 PIECE = 2048

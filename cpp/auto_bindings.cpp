@@ -4,7 +4,9 @@
 
 #include <stdexcept>
 
-#include "auto_rows.hpp"
+#include "auto_combination.hpp"
+#include "auto_features.hpp"
+#include "auto_newton.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -6,11 +6,11 @@ from scipy.special import expit
 
 from bomkl import _core
 from bomkl.auto.combination import Combination
-from bomkl.auto.component import Component
+from bomkl.auto.constants import SHARE
 from bomkl.auto.features import KernelFeatures
 from bomkl.auto.fit import ridge_fit, softmax
 from bomkl.auto.geometry import Geometry, packed
-from bomkl.auto.settings import SHARE
+from bomkl.auto.newton import NewtonRegression
 from bomkl.auto.task import Task
 
 
@@ -99,7 +99,7 @@ def test_blocks_do_what_rows_one_by_one_do(task, forget):
     else:
         y = (rng.random((n, 1)) < 0.5).astype(float) if task is Task.BINARY else 3 * rng.standard_t(2, size=(n, 1))
     weight = rng.uniform(0.5, 2, n)
-    component = Component.of(w, P, 128)
+    component = NewtonRegression.of(w, P, 128)
     wide = np.zeros((n, 128), dtype=np.float32)
     wide[:, :r] = F
     scores = np.vstack(
@@ -183,6 +183,6 @@ def test_arrays_that_do_not_fit_are_refused():
         _core.matmul(single, np.zeros((1, 5, 64), np.float32), np.zeros((3, 64), np.float32))
     with pytest.raises(ValueError, match="do not fit"):
         _core.linear_scores(single, np.zeros((1, 5)), 3, double)
-    component = Component.of(np.zeros((3, 1)), np.eye(3), 64)
+    component = NewtonRegression.of(np.zeros((3, 1)), np.eye(3), 64)
     with pytest.raises(ValueError, match="at most 64"):
         _core.close_block(*component._arrays(), 65)

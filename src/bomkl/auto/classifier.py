@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from bomkl._validation import check_class_weights, parameter_error
 from bomkl.auto.estimator import AutoEstimator
 from bomkl.auto.geometry import Float
-from bomkl.auto.stream import Mapper
+from bomkl.auto.rebuild import Mapper
 
 
 class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
@@ -300,10 +300,27 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
             )
         return np.asarray(compute_class_weight("balanced", classes=labels, y=y), dtype=np.float64)
 
+    def _check_saved(self) -> None:
+        super()._check_saved()
+        state = vars(self)
+        labels, mistakes = state.get("_labels"), state.get("_mistakes")
+        if not isinstance(labels, np.ndarray) or labels.ndim != 1 or labels.dtype.kind not in "biufUO":
+            raise ValueError(f"'_labels' of the saved model must be an array of labels. Got {labels!r} instead.")
+        if not 1 <= len(np.unique(labels)) == len(labels) <= self._learner_classes() or (
+            self._learner_classes() > 2 and len(labels) != self._learner_classes()
+        ):
+            raise ValueError(f"'_labels' of the saved model must be its classes. Got {len(labels)} labels.")
+        if not np.array_equal(np.asarray(state.get("classes_")), np.unique(labels)):
+            raise ValueError("'classes_' of the saved model must be its labels in order.")
+        if type(mistakes) is not int or not 0 <= mistakes <= self._learner.seen:
+            raise ValueError(f"'_mistakes' of the saved model must be at most its rows. Got {mistakes!r} instead.")
+        if type(state.get("_declared")) is not bool or self._learner.task.is_regression:
+            raise ValueError("The saved model is not one of a classifier.")
+
     # ------------------------------------------------------------ learning
 
     def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any, whole_set: bool, with_scores: bool) -> Float:
-        first = not hasattr(self, "_stream")
+        first = not hasattr(self, "_learner")
         self._prepare(first)
         X = self._check_rows(X, first)
         y = self._check_labels(X, y)
@@ -320,10 +337,10 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         if first:
             self._start(False, max(len(labels), 2) if declared else 2)
             self._mistakes = 0
-        known = self._stream_classes()
+        known = self._learner_classes()
         if declared:  # labels declared only now
             for _ in range(known, len(labels)):
-                self._stream.add_class()
+                self._learner.add_class()
             known = max(known, len(labels))
         self._labels, self._declared, self.classes_ = labels, declared, np.unique(labels)
         if not with_scores and not counted.all():
@@ -335,21 +352,21 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
             ]
         return _joined(pieces, max(len(labels), 2))
 
-    def _stream_classes(self) -> int:
-        return max(self._stream.outputs, 2)
+    def _learner_classes(self) -> int:
+        return max(self._learner.outputs, 2)
 
     def _piece(self, X: Any, codes: NDArray[np.intp], weight: Float, kind: str, run: Mapper) -> tuple[Float, Float]:
         """Scores of rows that are learned alike, and the log odds each gave to labels never seen."""
-        start, learned = self._stream.seen, kind != "skip"
+        start, learned = self._learner.seen, kind != "skip"
         unseen = np.log(0.5 / (start + 1 + (np.arange(len(codes)) if learned else np.zeros(len(codes)))))
         if kind == "learn":
-            scores = self._stream.score_and_learn(X, codes.astype(np.float64), weight, run)
+            scores = self._learner.score_and_learn(X, codes.astype(np.float64), weight, run)
             self._mistakes += int(_mistaken(scores, codes).sum())
             return scores, unseen
-        scores = self._stream.scores(X)
+        scores = self._learner.scores(X)
         if kind == "new":
-            self._stream.add_class()
-            self._stream.score_and_learn(X, codes.astype(np.float64), weight)
+            self._learner.add_class()
+            self._learner.score_and_learn(X, codes.astype(np.float64), weight)
             self._mistakes += 1
         return scores, unseen
 

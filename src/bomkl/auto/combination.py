@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bomkl._core import combine_rows, combine_scores
+from bomkl.auto.constants import SHARE, STACK_RIDGES
 from bomkl.auto.geometry import Float
-from bomkl.auto.settings import SHARE, STACK_RIDGES
+from bomkl.auto.saved import Saved, State
 from bomkl.auto.task import Task
 
 
@@ -83,6 +84,34 @@ class Combination:
         weights = self.weights[kept]
         self.weights = weights / weights.sum()
         self.loss_sum, self.error_sum = self.loss_sum[kept], self.error_sum[kept]
+
+    def to_state(self) -> State:
+        """Everything it is, as arrays."""
+        return {
+            "stack_w": self.stack_w,
+            "stack_covariance": self.stack_covariance,
+            "weights": self.weights,
+            "log_final": self.log_final,
+            "loss_sum": self.loss_sum,
+            "error_sum": self.error_sum,
+        }
+
+    @classmethod
+    def from_state(cls, saved: Saved, components: int) -> Self:
+        """Go on where `to_state` was called."""
+        stacks = len(STACK_RIDGES)
+        combination = cls(
+            stack_w=saved.array("stack_w", (stacks, components)),
+            stack_covariance=saved.array("stack_covariance", (stacks, components, components)),
+            weights=saved.array("weights", (components,), low=0.0, high=1 + 1e-9),
+            log_final=saved.array("log_final", (stacks + 1,), high=1e-9),
+            loss_sum=saved.array("loss_sum", (components,), low=0.0),
+            error_sum=saved.array("error_sum", (components,), low=0.0),
+        )
+        if abs(combination.weights.sum() - 1) > 1e-6:
+            raise saved.wrong("weights", "numbers of sum 1", combination.weights)
+        saved.end()
+        return combination
 
     def _arrays(self) -> tuple[Float, Float, Float, Float]:
         return self.stack_w, self.stack_covariance, self.weights, self.log_final

@@ -1,91 +1,139 @@
-"""One component: online Newton regression on fixed features, in blocks of 64 rows."""
+"""Components: what the learned combination combines.
+
+A new kind of component is a class with the methods of `Component`, its own state included, and an entry in `kinds`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bomkl._core import BLOCK, close_block, current_means, linear_scores, newton_rows
-from bomkl.auto.geometry import Float, Single, packed
+from bomkl.auto.features import Features, KernelFeatures, features_from_state
+from bomkl.auto.geometry import Float, Views
+from bomkl.auto.newton import NewtonRegression
+from bomkl.auto.saved import Saved, State
 from bomkl.auto.task import Task
 
+Scorer = Callable[[Views], Float]
 
-@dataclass
-class Component:
-    """Posterior mean w and covariance P as of the start of the open block, and the rows of that block so far.
 
-    Holding the open block apart makes the scores of its rows the same bits in however many calls they come.
-    """
+@dataclass(frozen=True)
+class Shape:
+    """What the state of a component has to fit."""
 
-    w: Float
-    P: Single
-    rows: Single
-    U: Single
-    M: Float
-    c: Float
-    a: Float
-    open: int = 0
+    columns: int
+    outputs: int
+    stored_rows: int
+    most_open: int  # rows that a block can hold by now
 
-    @classmethod
-    def of(cls, w: Float, covariance: Float, width: int) -> Self:
-        """Start from a posterior mean (r, outputs) and covariance (r, r) in features of some width."""
-        rank, outputs = w.shape
-        means = np.zeros((outputs, width))
-        means[:, :rank] = w.T
-        return cls(
-            w=means,
-            P=packed(covariance),
-            rows=np.zeros((BLOCK, width), dtype=np.float32),
-            U=np.zeros((BLOCK, width), dtype=np.float32),
-            M=np.zeros((BLOCK, BLOCK)),
-            c=np.zeros(BLOCK),
-            a=np.zeros((BLOCK, outputs)),
-        )
+
+class Component(Protocol):
+    """One learner of the pool."""
+
+    kind: ClassVar[str]
+    name: str
 
     @property
-    def rank(self) -> int:
-        """Features in use."""
-        return int(self.P.shape[1])
+    def cost(self) -> float:
+        """Work of a row, in any unit: costly components are begun first."""
 
-    def score_and_learn(self, F: Single, y: Float, weight: Float, task: Task, forget: float, seen: int) -> Float:
-        """Score rows of features, each just before it is learned; `seen` rows came before them."""
-        scores = np.empty(y.shape)
-        self.open = newton_rows(
-            *self._arrays(),
-            F,
-            y,
-            weight,
-            int(task),
-            (1 - forget) * self.rank,
-            self.open,
-            BLOCK - seen % BLOCK,
-            scores,
-        )
-        return scores
+    @property
+    def support(self) -> NDArray[np.int64] | None:
+        """Numbers of the stored rows it needs; None where it needs none."""
 
-    def means(self) -> Float:
-        """Posterior mean with every row learned, (outputs, width)."""
-        means = np.empty_like(self.w)
-        current_means(*self._arrays(), self.open, means)
-        return means
+    def renumber(self, support: NDArray[np.int64]) -> None:
+        """Take new numbers of the same stored rows."""
 
-    def scores(self, F: Single, means: Float) -> Float:
-        """Score rows of features with the posterior mean of `means`."""
-        out = np.empty((len(F), len(means)))
-        linear_scores(F, means, self.rank, out)
-        return out
+    def geometries(self) -> tuple[str, ...]:
+        """Name the views it needs."""
+
+    def score_and_learn(self, views: Views, y: Float, weight: Float, task: Task, forget: float, seen: int) -> Float:
+        """Score rows (n, outputs), each just before it is learned; `seen` rows came before them."""
+
+    def scorer(self) -> Scorer:
+        """Return a function that scores rows by what is known now, whatever is learned meanwhile."""
 
     def add_class(self, log_odds: float) -> None:
         """Make room for one more class, which starts at a constant score."""
-        close_block(*self._arrays(), self.open)
-        self.open = 0
-        new = np.zeros((1, self.w.shape[1]))
-        new[0, self.rank - 1] = log_odds
-        old = self.w if len(self.w) > 1 else np.vstack([-0.5 * self.w, 0.5 * self.w])
-        self.w = np.vstack([old, new])
-        self.a = np.zeros((BLOCK, len(self.w)))
 
-    def _arrays(self) -> tuple[Float, Single, Single, Single, Float, Float, Float]:
-        return self.w, self.P, self.rows, self.U, self.M, self.c, self.a
+    def to_state(self) -> State:
+        """Everything it is, as plain values and arrays."""
+
+    @classmethod
+    def from_state(cls, name: str, saved: Saved, shape: Shape) -> Self:
+        """Go on where `to_state` was called; refuse what does not fit."""
+
+
+@dataclass
+class NewtonComponent:
+    """Online Newton regression on features of the rows."""
+
+    kind: ClassVar[str] = "newton"
+    name: str
+    features: Features
+    regression: NewtonRegression
+
+    @property
+    def cost(self) -> float:
+        """Rank of the features."""
+        return self.regression.rank
+
+    @property
+    def support(self) -> NDArray[np.int64] | None:
+        """Landmarks among the stored rows."""
+        return self.features.support if isinstance(self.features, KernelFeatures) else None
+
+    def renumber(self, support: NDArray[np.int64]) -> None:
+        """Take new numbers of the same stored rows."""
+        assert isinstance(self.features, KernelFeatures)
+        self.features.support = support
+
+    def geometries(self) -> tuple[str, ...]:
+        """Name the views it needs."""
+        return self.features.geometries()
+
+    def score_and_learn(self, views: Views, y: Float, weight: Float, task: Task, forget: float, seen: int) -> Float:
+        """Score rows, each just before it is learned."""
+        return self.regression.score_and_learn(self.features(views), y, weight, task, forget, seen)
+
+    def scorer(self) -> Scorer:
+        """Return a function that scores rows by what is known now."""
+        means, features, regression = self.regression.means(), self.features, self.regression
+        return lambda views: regression.scores(features(views), means)
+
+    def add_class(self, log_odds: float) -> None:
+        """Make room for one more class."""
+        self.regression.add_class(log_odds)
+
+    def to_state(self) -> State:
+        """Everything it is, as plain values and arrays."""
+        return {"features": self.features.to_state(), "regression": self.regression.to_state()}
+
+    @classmethod
+    def from_state(cls, name: str, saved: Saved, shape: Shape) -> Self:
+        """Go on where `to_state` was called."""
+        features = features_from_state(saved.part("features"), shape.columns, shape.stored_rows)
+        regression = NewtonRegression.from_state(
+            saved.part("regression"), features.rank + 1, shape.outputs, shape.most_open
+        )
+        return cls(name, features, regression)
+
+
+kinds: dict[str, type[Component]] = {each.kind: each for each in (NewtonComponent,)}
+
+
+def component_state(component: Component) -> State:
+    """State of a component of any kind."""
+    return {"name": component.name, "kind": component.kind, **component.to_state()}
+
+
+def component_from_state(saved: Saved, names: list[str], shape: Shape) -> Component:
+    """Bring a component of any kind back; its name must be one of `names`."""
+    name = saved.text("name", names)
+    component = kinds[saved.text("kind", kinds)].from_state(name, saved, shape)
+    saved.end()
+    return component

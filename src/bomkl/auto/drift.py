@@ -1,6 +1,6 @@
 """Learning under drift: long memory, short memory, and a fresh start when an alarm rings.
 
-One stream never forgets, its twin forgets within about a thousand rows, and Hedge with share decides between them row
+One learner never forgets, its twin forgets within about a thousand rows, and Hedge with share decides between them row
 by row. When the loss of the mixture rises well above what it was, a challenger starts from the last rows; if it wins,
 it takes the place of both. Everything is checked at absolute multiples of 16 rows.
 """
@@ -15,8 +15,10 @@ from typing import Any, Self
 import numpy as np
 
 from bomkl.auto.geometry import Float
-from bomkl.auto.stream import Mapper, Settings, State, Stream, dense_rows
-from bomkl.auto.task import Task
+from bomkl.auto.rebuild import Mapper
+from bomkl.auto.rows import LARGEST, RowLearner, dense_rows
+from bomkl.auto.saved import Saved, State
+from bomkl.auto.task import LearnerSettings, Task
 
 FORGET = 0.999  # per row, of the twin that forgets
 SHARE = 0.01
@@ -31,12 +33,14 @@ _CAPPED = 3.0  # largest loss of a row in the alarm
 _LARGEST = 15.0  # largest loss of a row in the weights
 
 
-class AdaptiveStream:
-    """Several streams and their weights; the same methods as one `Stream`."""
+class AdaptiveLearner:
+    """Several learners and their weights; the same methods as one `RowLearner`."""
 
-    def __init__(self, settings: Settings, n_classes: int = 2) -> None:
+    kind = "adaptive"
+
+    def __init__(self, settings: LearnerSettings, n_classes: int = 2) -> None:
         self.settings = settings
-        self.models = [Stream(settings, n_classes), Stream(replace(settings, forget=FORGET), n_classes)]
+        self.models = [RowLearner(settings, n_classes), RowLearner(replace(settings, forget=FORGET), n_classes)]
         self.log_weights = np.zeros(2)
         self.seen = 0
         self.restarts: list[int] = []
@@ -63,8 +67,8 @@ class AdaptiveStream:
         return self.models[0].outputs
 
     @property
-    def leader(self) -> Stream:
-        """The stream of largest weight."""
+    def leader(self) -> RowLearner:
+        """The learner of largest weight."""
         return self.models[int(np.argmax(self.log_weights))]
 
     def add_class(self) -> None:
@@ -151,7 +155,7 @@ class AdaptiveStream:
 
     def _challenge(self) -> None:
         self.alarms += 1
-        challenger = Stream(self.settings, self.models[0].n_classes)
+        challenger = RowLearner(self.settings, self.models[0].n_classes)
         challenger.score_and_learn(np.array(self.last_X), np.array(self.last_y), np.array(self.last_weight))
         self.models.append(challenger)
         self.log_weights = np.append(self.log_weights, self.log_weights.max() - 1)
@@ -166,20 +170,60 @@ class AdaptiveStream:
         self.restarts.append(self.seen)
         self._calm()
 
-    def state(self) -> State:
+    def to_state(self) -> State:
         """Everything it is, as plain values and arrays."""
-        return vars(self) | {
-            "settings": vars(self.settings).copy(),
-            "models": [model.state() for model in self.models],
+        last = None
+        if self.last_X:
+            last = {"X": np.array(self.last_X), "y": np.array(self.last_y), "weight": np.array(self.last_weight)}
+        return {
+            "settings": self.settings.to_state(),
+            "models": [model.to_state() for model in self.models],
+            "log_weights": self.log_weights,
+            "seen": self.seen,
+            "restarts": np.array(self.restarts, dtype=np.int64),
+            "alarms": self.alarms,
+            "last": last,
+            "squared_error": self.squared_error,
+            "advantage": self.advantage,
+            "age": self.age,
+            "recent": np.array(self.recent, dtype=np.float64),
+            "before": self.before,
         }
 
     @classmethod
-    def from_state(cls, state: State) -> Self:
-        """Go on where `state` was taken."""
-        stream = cls(Settings(**state["settings"]))
-        vars(stream).update({name: copy.copy(value) for name, value in state.items() if name != "settings"})
-        stream.models = [Stream.from_state(model) for model in state["models"]]
-        return stream
+    def from_state(cls, saved: Saved, columns: int) -> Self:
+        """Go on where `to_state` was called, with rows of so many columns; refuse what does not fit together."""
+        learner = cls(LearnerSettings.from_state(saved.part("settings")))
+        learner.seen = saved.integer("seen")
+        learner.models = [RowLearner.from_state(part, columns) for part in saved.parts("models", 3)]
+        forgetting = [learner.settings, replace(learner.settings, forget=FORGET), learner.settings]
+        if len(learner.models) < 2 or any(
+            model.settings != settings or model.n_classes != learner.models[0].n_classes or model.seen > learner.seen
+            for model, settings in zip(learner.models, forgetting, strict=False)
+        ):
+            raise saved.wrong("models", "two or three learners of the same settings", len(learner.models))
+        learner.log_weights = saved.array("log_weights", (len(learner.models),), high=700.0)
+        learner.restarts = saved.array("restarts", (None,), np.int64, 0, learner.seen).tolist()
+        learner.alarms = saved.integer("alarms")
+        last = saved.optional_part("last")
+        n = min(learner.seen, WARM)
+        if (last is not None) != (n > 0):
+            raise saved.wrong("last", f"the last {n} rows", None)
+        if last is not None:
+            low, high = learner.models[0].target_limits()
+            learner.last_X = list(last.array("X", (n, columns), low=-LARGEST, high=LARGEST))
+            learner.last_y = last.array("y", (n,), low=low, high=high).tolist()
+            learner.last_weight = last.array("weight", (n,), low=0.0).tolist()
+            last.end()
+        learner.squared_error = saved.array("squared_error", (2,), low=0.0)
+        learner.advantage, learner.age = saved.number("advantage"), saved.integer("age")
+        recent = saved.array("recent", (None,))
+        learner.recent = recent.tolist()
+        learner.before = saved.array("before", (3,), low=0.0)
+        if len(recent) > WINDOW or (learner.before[0] > 0 and len(recent) < WINDOW):
+            raise saved.wrong("recent", f"{WINDOW} losses, fewer only where none came before them", len(recent))
+        saved.end()
+        return learner
 
 
 def _means(scores: Float, task: Task) -> Float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,11 +16,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from bomkl._validation import check_count, check_n_jobs, first_not_a_number, parameter_error
-from bomkl.auto.drift import AdaptiveStream
+from bomkl.auto.constants import FIRST_STAGE
+from bomkl.auto.drift import AdaptiveLearner
 from bomkl.auto.explain import Explanation, explain_row
 from bomkl.auto.geometry import Float
-from bomkl.auto.settings import COMPONENTS, FIRST_STAGE
-from bomkl.auto.stream import Mapper, Settings, State, Stream
+from bomkl.auto.rebuild import Mapper
+from bomkl.auto.rows import RowLearner
+from bomkl.auto.saved import State
+from bomkl.auto.task import LearnerSettings
+from bomkl.auto.versions import Learner, learner_from_state, learner_state
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,9 +33,9 @@ _HEAVIEST = 1000.0  # larger weights are taken as this: single precision could n
 
 
 class AutoEstimator(BaseEstimator):  # type: ignore[misc]
-    """An estimator around one stream; subclasses supply the task."""
+    """An estimator around one learner; subclasses supply the task."""
 
-    _learned: tuple[str, ...] = ("_stream", "_started_with")
+    _learned: tuple[str, ...] = ("_learner", "_started_with")
 
     def _check_parameters(self) -> None:
         owner = type(self).__name__
@@ -60,7 +63,7 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
     def _start(self, regression: bool, n_classes: int) -> None:
         seed = int(check_random_state(self.random_state).randint(2**63 - 1, dtype=np.int64))
         huber = getattr(self, "loss", None) == "huber"
-        settings = Settings(int(self.budget), seed, regression, huber)
+        settings = LearnerSettings(int(self.budget), seed, regression, huber)
         self._started_with = self._learning_settings()
         if self.budget < FIRST_STAGE:
             warnings.warn(
@@ -69,10 +72,10 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
                 UserWarning,
                 stacklevel=4,
             )
-        self._stream: Stream | AdaptiveStream = (Stream if self.drift is None else AdaptiveStream)(settings, n_classes)
+        self._learner: Learner = (RowLearner if self.drift is None else AdaptiveLearner)(settings, n_classes)
 
     def _sign(self) -> float:
-        """Return -1 where the stream's score is the negative of the estimator's."""
+        """Return -1 where the learner's score is the negative of the estimator's."""
         return 1.0
 
     def _check_rows(self, X: Any, first: bool) -> Any:
@@ -80,7 +83,7 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
         return checked_columns(X)
 
     def _check_weight(self, sample_weight: Any, X: Any) -> Float:
-        if hasattr(self, "_stream") and isinstance(sample_weight, list | np.ndarray) and not np.any(sample_weight):
+        if hasattr(self, "_learner") and isinstance(sample_weight, list | np.ndarray) and not np.any(sample_weight):
             # In the midst of a stream there may be nothing to learn, for scikit-learn always an error
             sample_weight = np.ones(len(sample_weight))
             return np.zeros_like(_check_sample_weight(sample_weight, X, dtype=np.float64))
@@ -98,7 +101,7 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         X = self._check_rows(X, first=False)
         with self._threads(X.shape[0]) as run:
-            return self._stream.scores(X, run)
+            return self._learner.scores(X, run)
 
     @contextmanager
     def _threads(self, rows: int) -> Iterator[Mapper]:
@@ -129,7 +132,7 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
             delattr(self, name)
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_stream")
+        return hasattr(self, "_learner")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -139,21 +142,20 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
     # ------------------------------------------------------------ insight
 
     @property
-    def _leader(self) -> Stream:
+    def _leader(self) -> RowLearner:
         check_is_fitted(self)
-        return self._stream if isinstance(self._stream, Stream) else self._stream.leader
+        return self._learner if isinstance(self._learner, RowLearner) else self._learner.leader
 
     @property
     def n_seen_(self) -> int:
         """Number of rows learned."""
         check_is_fitted(self)
-        return self._stream.seen
+        return self._learner.seen
 
     @property
     def kernels_(self) -> list[str]:
         """Names of the components: the kernels, then the linear one."""
-        check_is_fitted(self)
-        return list(COMPONENTS)
+        return list(self._leader.names)
 
     @property
     def kernel_weights_(self) -> Float:
@@ -180,7 +182,7 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
     def nbytes_(self) -> int:
         """Memory the learned arrays take, in bytes."""
         check_is_fitted(self)
-        return _array_bytes(self._stream.state())
+        return _array_bytes(self._learner)
 
     def explain(self, x: Any) -> Explanation:
         """Tell which stored rows and which kernels made the prediction of one row.
@@ -193,7 +195,7 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         explanation : Explanation
-            What each kernel and each stored row added to the score. With ``drift="adapt"`` that of the leading stream.
+            What each kernel and each stored row added to the score. With ``drift="adapt"`` that of the leading learner.
         """
         check_is_fitted(self)
         if not sp.issparse(x) and not hasattr(x, "columns"):
@@ -223,10 +225,10 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
             raise ImportError("plot_weights needs matplotlib: pip install 'bomkl[plots]'") from error
         if ax is None:
             _, ax = plt.subplots(figsize=(7, 4), layout="constrained")
-        places = np.arange(len(COMPONENTS))[::-1]
+        places = np.arange(len(weights))[::-1]
         bars = ax.barh(places, weights)
         ax.bar_label(bars, [f"{error:.3g}" for error in errors], padding=3)
-        ax.set_yticks(places, COMPONENTS)
+        ax.set_yticks(places, self.kernels_)
         ax.set_xlabel("weight in the combination (number: error of the component alone)")
         ax.set_xlim(0, max(1.15 * float(weights.max()), 0.1))
         figure: Figure = ax.figure
@@ -234,27 +236,34 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
 
     # ------------------------------------------------------------ state
 
-    def _state(self) -> State:
-        """Everything that was learned, as plain values and arrays."""
-        check_is_fitted(self)
-        return {"adaptive": isinstance(self._stream, AdaptiveStream), "stream": self._stream.state()}
-
-    def _restore(self, state: State) -> None:
-        """Go on from `_state()`."""
-        self._stream = (AdaptiveStream if state["adaptive"] else Stream).from_state(copy.deepcopy(state["stream"]))
-
     def __getstate__(self) -> State:
         state: State = dict(super().__getstate__())
-        if "_stream" in state:
-            state["_stream"] = self._state()
+        if "_learner" in state:
+            state["_learner"] = learner_state(self._learner)
         return state
 
     def __setstate__(self, state: State) -> None:
         state = dict(state)
-        learned = state.pop("_stream", None)
+        learned = state.pop("_learner", state.pop("_stream", None))  # version 0.1.0 called it "_stream"
         super().__setstate__(state)
         if learned is not None:
-            self._restore(learned)
+            self._learner = learner_from_state(learned, self._saved_columns())
+            self._check_saved()
+
+    def _saved_columns(self) -> int:
+        columns = vars(self).get("n_features_in_")
+        if type(columns) is not int or not 1 <= columns < 2**31:
+            raise ValueError(f"'n_features_in_' of the saved model must be an int >= 1. Got {columns!r} instead.")
+        return columns
+
+    def _check_saved(self) -> None:
+        """Refuse a saved state whose parts do not fit together."""
+        started = vars(self).get("_started_with")
+        if not isinstance(started, dict) or sorted(started) != sorted(self._learning_settings()):
+            raise ValueError(f"'_started_with' of the saved model must hold its settings. Got {started!r} instead.")
+        settings = self._learner.settings
+        if started["budget"] != settings.budget or (started["drift"] is None) != isinstance(self._learner, RowLearner):
+            raise ValueError("The settings of the saved model are not those of its learner.")
 
 
 def checked_columns(X: Any) -> Any:
@@ -270,6 +279,7 @@ def checked_columns(X: Any) -> Any:
 def _array_bytes(value: Any) -> int:
     if isinstance(value, np.ndarray):
         return int(value.nbytes)
-    if isinstance(value, dict):
-        return sum(_array_bytes(each) for each in value.values())
-    return sum(_array_bytes(each) for each in value) if isinstance(value, list) else 0
+    if isinstance(value, list | tuple):
+        return sum(_array_bytes(each) for each in value)
+    parts = value if isinstance(value, dict) else getattr(value, "__dict__", {})
+    return sum(_array_bytes(each) for each in parts.values())

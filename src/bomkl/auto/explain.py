@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from bomkl.auto.component import NewtonComponent
 from bomkl.auto.features import KernelFeatures
 from bomkl.auto.geometry import Float
-from bomkl.auto.settings import COMPONENTS
-from bomkl.auto.stream import Stream, dense_rows
+from bomkl.auto.rows import RowLearner, dense_rows
 from bomkl.auto.task import Task
 
 
@@ -51,26 +51,28 @@ class Explanation:
         return [(int(i), float(self.rows[i])) for i in order]
 
 
-def explain_row(stream: Stream, x: Any, sign: float) -> Explanation:
+def explain_row(learner: RowLearner, x: Any, sign: float) -> Explanation:
     """Take the score of one row, times a sign, apart."""
-    scores = sign * stream.scores(x)[0]
-    rows = np.zeros(len(stream.stored_rows()))
-    output = int(np.argmax(scores)) if stream.task is Task.MULTICLASS else 0
-    margin = float(scores[output] - scores.mean()) if stream.task is Task.MULTICLASS else float(scores[0])
-    kernels = dict.fromkeys(COMPONENTS, 0.0)
-    if stream.geometry is None:
+    scores = sign * learner.scores(x)[0]
+    rows = np.zeros(len(learner.stored_rows()))
+    output = int(np.argmax(scores)) if learner.task is Task.MULTICLASS else 0
+    margin = float(scores[output] - scores.mean()) if learner.task is Task.MULTICLASS else float(scores[0])
+    kernels = dict.fromkeys(learner.names, 0.0)
+    if learner.geometry is None:
         return Explanation(margin, kernels, rows, margin)
-    slopes = sign * stream.combination.slopes() * stream.spread
-    views = stream.geometry.views(dense_rows(x, 0, 1), {g for each in stream.features for g in each.geometries()})
-    for i, features, component, slope in zip(stream.alive, stream.features, stream.components, slopes, strict=True):
-        means = component.means()[:, : component.rank]
-        if stream.task is Task.MULTICLASS:
+    slopes = sign * learner.combination.slopes() * learner.spread
+    views = learner.views(dense_rows(x, 0, 1))
+    for component, slope in zip(learner.components, slopes, strict=True):
+        assert isinstance(component, NewtonComponent)
+        features, rank = component.features, component.regression.rank
+        means = component.regression.means()[:, :rank]
+        if learner.task is Task.MULTICLASS:
             means = means - means.mean(axis=0)
         w = means[output]
         if isinstance(features, KernelFeatures):
             each = slope * features.values(views)[0] * (features.whitening() @ w[:-1])
             rows[features.support] += each
-            kernels[COMPONENTS[i]] = float(each.sum())
+            kernels[component.name] = float(each.sum())
         else:
-            kernels[COMPONENTS[i]] = float(slope * (features(views)[0, : component.rank - 1] @ w[:-1]))
+            kernels[component.name] = float(slope * (features(views)[0, : rank - 1] @ w[:-1]))
     return Explanation(margin, kernels, rows, margin - sum(kernels.values()))

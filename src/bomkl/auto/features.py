@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpstrf, dtrtri
 
 from bomkl._core import BLOCK, kernel_features
-from bomkl.auto.geometry import Float, Single, Views, packed, varying_columns
+from bomkl.auto.geometry import VIEWS, Float, Single, Views, packed, varying_columns, view_width
+from bomkl.auto.saved import Saved, State
 
 _SMALLEST = 1e-5  # what is left of a kernel matrix below this share of its largest eigenvalue is noise
 _PAIRS_OF = 500  # rows whose distances stand for all
@@ -40,6 +41,7 @@ def median_distance(rows: Float) -> float:
 class KernelFeatures:
     """Nystrom features: ``kernel(x, landmarks) @ whiten``, then a constant 1."""
 
+    kind: ClassVar[str] = "kernel"
     geometry: str
     polynomial: bool
     scale: float
@@ -105,11 +107,44 @@ class KernelFeatures:
         """Name the views it needs."""
         return (self.geometry,)
 
+    def to_state(self) -> State:
+        """Everything it is, as plain values and arrays."""
+        return {
+            "kind": self.kind,
+            "geometry": self.geometry,
+            "kernel": "polynomial" if self.polynomial else "gaussian",
+            "scale": self.scale,
+            "landmarks": self.landmarks,
+            "norms": self.norms,
+            "whiten": self.whiten,
+            "support": self.support,
+        }
+
+    @classmethod
+    def from_state(cls, saved: Saved, columns: int, stored_rows: int) -> Self:
+        """Go on where `to_state` was called."""
+        geometry = saved.text("geometry", VIEWS)
+        polynomial = saved.text("kernel", ("gaussian", "polynomial")) == "polynomial"
+        support = saved.array("support", (None,), np.int64, 0, stored_rows - 1)
+        rank = len(support)
+        tiles = -(-rank // BLOCK)
+        return cls(
+            geometry,
+            polynomial,
+            saved.number("scale", 0.0),
+            saved.array("landmarks", (tiles, view_width(geometry, columns), BLOCK), np.float32),
+            saved.array("norms", (tiles * BLOCK,), np.float32, 0.0),
+            saved.array("whiten", (-(-(rank + 1) // BLOCK), rank, BLOCK), np.float32),
+            rank,
+            support,
+        )
+
 
 @dataclass
 class LinearFeatures:
     """Standardised columns, their normal scores beside them while that stays small, then a constant 1."""
 
+    kind: ClassVar[str] = "columns"
     columns: int
     both: bool
 
@@ -141,8 +176,25 @@ class LinearFeatures:
         """Name the views it needs."""
         return ("standard", "normal") if self.both else ("standard",)
 
+    def to_state(self) -> State:
+        """Everything it is, as plain values."""
+        return {"kind": self.kind, "both": self.both}
+
+    @classmethod
+    def from_state(cls, saved: Saved, columns: int, stored_rows: int) -> Self:
+        """Go on where `to_state` was called."""
+        return cls(columns, saved.flag("both"))
+
 
 Features = KernelFeatures | LinearFeatures
+_KINDS: dict[str, type[Features]] = {each.kind: each for each in (KernelFeatures, LinearFeatures)}
+
+
+def features_from_state(saved: Saved, columns: int, stored_rows: int) -> Features:
+    """Bring features of any kind back."""
+    features = _KINDS[saved.text("kind", _KINDS)].from_state(saved, columns, stored_rows)
+    saved.end()
+    return features
 
 
 def _unpacked(tiles: Single) -> Single:

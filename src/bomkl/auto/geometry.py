@@ -12,11 +12,13 @@ from scipy.linalg import eigh
 from scipy.special import ndtri
 
 from bomkl._core import BLOCK, matmul, normal_scores
+from bomkl.auto.saved import Saved, State
 
 Float = NDArray[np.float64]
 Single = NDArray[np.float32]
 Views = dict[str, Single]
 
+VIEWS = ("standard", "common", "normal", "leading", "relevant standard", "relevant normal")
 _CLIP = 8.0  # standardised values beyond it tell an outlier, and how far out it is does not matter
 _FAR = 1000.0  # common-scale values beyond it are as far as single precision can tell apart
 _TAIL = 1e-3  # normal scores stay within this quantile and its mirror
@@ -42,6 +44,11 @@ def varying_columns(rows: NDArray[Any]) -> int:
     2
     """
     return max(int((rows.max(axis=0) > rows.min(axis=0)).sum()), 1)
+
+
+def view_width(name: str, columns: int) -> int:
+    """Columns of a view of rows that have some number of columns."""
+    return min(_LEADING, columns) if name == "leading" else columns
 
 
 @dataclass
@@ -109,11 +116,48 @@ class Geometry:
         if "leading" in names:
             product = np.empty((len(X), self.axes.shape[0] * BLOCK), dtype=np.float32)
             matmul(views["common"], self.axes, product)
-            views["leading"] = np.ascontiguousarray(product[:, : min(_LEADING, X.shape[1])])
+            views["leading"] = np.ascontiguousarray(product[:, : view_width("leading", X.shape[1])])
         for base, scale in self.relevance.items():
             if "relevant " + base in names:
                 views["relevant " + base] = views[base] * scale.astype(np.float32)
         return views
+
+    def to_state(self) -> State:
+        """Everything it is, as plain values and arrays."""
+        return {
+            "mean": self.mean,
+            "deviation": self.deviation,
+            "common": self.common,
+            "sorted_columns": self.sorted_columns,
+            "score_table": self.score_table,
+            "normal_mean": self.normal_mean,
+            "normal_deviation": self.normal_deviation,
+            "axes": self.axes,
+            "relevance_standard": self.relevance["standard"],
+            "relevance_normal": self.relevance["normal"],
+        }
+
+    @classmethod
+    def from_state(cls, saved: Saved, columns: int) -> Self:
+        """Go on where `to_state` was called."""
+        tiny = float(np.finfo(np.float64).tiny)
+        each = (columns,)
+        sorted_columns = saved.array("sorted_columns", (columns, None))
+        if (np.diff(sorted_columns, axis=1) < 0).any():
+            raise saved.wrong("sorted_columns", "in order", "values out of order")
+        geometry = cls(
+            mean=saved.array("mean", each),
+            deviation=saved.array("deviation", each, low=tiny),
+            common=saved.number("common", tiny),
+            sorted_columns=sorted_columns,
+            score_table=saved.array("score_table", (2 * sorted_columns.shape[1] + 1,)),
+            normal_mean=saved.array("normal_mean", each),
+            normal_deviation=saved.array("normal_deviation", each, low=tiny),
+            axes=saved.array("axes", (1, columns, BLOCK), np.float32),
+            relevance={name: saved.array(f"relevance_{name}", each, low=0.0) for name in ("standard", "normal")},
+        )
+        saved.end()
+        return geometry
 
 
 def _principal_axes(centred: Float) -> Float:

@@ -1,19 +1,79 @@
-"""Parts of a rebuild: what a first fit says about rows and columns, the scale of targets, threads."""
+"""Rebuilding: everything that is taken from the kept rows, by functions of those rows alone."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bomkl.auto.features import KernelFeatures
+from bomkl.auto.component import Component, NewtonComponent
+from bomkl.auto.constants import KERNELS
+from bomkl.auto.features import Features, KernelFeatures, LinearFeatures
 from bomkl.auto.fit import fitted_means, ridge_fit
-from bomkl.auto.geometry import Float, Single, varying_columns
-from bomkl.auto.task import Task
+from bomkl.auto.geometry import Float, Geometry, Single, varying_columns
+from bomkl.auto.newton import NewtonRegression
+from bomkl.auto.task import LearnerSettings, Task
 
 _LEAST_RELEVANCE = 0.05
+_LEAST_DOUBT = 0.02
+
+
+class Mapper(Protocol):
+    """`map`, or that of a thread pool."""
+
+    def __call__(self, function: Callable[[Any], Any], items: Iterable[Any], /) -> Iterator[Any]:
+        """Apply a function to items."""
+
+
+def in_order(run: Mapper, function: Callable[[int], Any], costs: list[float]) -> list[Any]:
+    """Results for 0, 1, ..., the costly ones begun first so that two threads end together."""
+    order = sorted(range(len(costs)), key=lambda i: -costs[i])
+    results = dict(zip(order, run(function, order), strict=True))
+    return [results[i] for i in range(len(costs))]
+
+
+def build(
+    X: Float, targets: Float, weight: Float, settings: LearnerSettings, task: Task, run: Mapper
+) -> tuple[Geometry, list[Component]]:
+    """Make the views of the columns and the components, fitted to the first rows of a stream."""
+    with one_blas_thread():
+        geometry = Geometry.of(X)
+        views = geometry.views(X, ("standard", "normal"))
+        n = len(X)
+
+        def probe(j: int) -> tuple[Float, Float]:
+            rows = views[("standard", "normal")[j]]
+            landmarks = _draw(np.ones(n), max(settings.budget // 4, 1), settings.seed, 100 + j)
+            return probe_fit(rows, landmarks, targets, weight, task)
+
+        doubts, relevances = zip(*run(probe, (0, 1)), strict=True)
+        doubt = doubts[0] + doubts[1] + _LEAST_DOUBT
+        geometry.relevance = dict(zip(("standard", "normal"), relevances, strict=True))
+        views = geometry.views(X, {choice.geometry for choice in KERNELS} | {"standard", "normal"})
+
+        def component(i: int) -> Component:
+            features: Features
+            if i == len(KERNELS):
+                name, features, ridge = "linear", LinearFeatures.of(X.shape[1]), max(1.0, varying_columns(X) / 2)
+            else:
+                choice = KERNELS[i]
+                support = _draw(doubt, max(int(choice.share * settings.budget), 1), settings.seed, i)
+                name, rows, ridge = choice.name, views[choice.geometry], choice.ridge
+                features = KernelFeatures.of(choice.geometry, choice.kind, choice.width, rows, support)
+            F = features(views)[:, : features.rank + 1].astype(np.float64)
+            regression = NewtonRegression.of(*ridge_fit(F, targets, weight, ridge, task), features.width)
+            return NewtonComponent(name, features, regression)
+
+        return geometry, in_order(run, component, [choice.share for choice in KERNELS] + [0.0])
+
+
+def _draw(weights: Float, count: int, seed: int, purpose: int) -> NDArray[np.int64]:
+    """Draw rows without replacement by exponential keys, from a generator of the row count and purpose alone."""
+    u = np.random.default_rng([seed, len(weights), purpose]).random(len(weights))
+    return np.sort(np.argsort(-np.log(u) / weights, kind="stable")[:count])
 
 
 def probe_fit(rows: Single, landmarks: NDArray[np.int64], y: Float, weight: Float, task: Task) -> tuple[Float, Float]:

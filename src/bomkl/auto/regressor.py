@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 from bomkl._validation import check_choice
 from bomkl.auto.estimator import AutoEstimator, checked_columns
 from bomkl.auto.geometry import Float
-from bomkl.auto.stream import LARGEST
+from bomkl.auto.rows import LARGEST
 
 
 class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
@@ -156,12 +156,17 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         """
         return self._scores(X)[:, 0]
 
+    def _check_saved(self) -> None:
+        super()._check_saved()
+        if not self._learner.task.is_regression:
+            raise ValueError("The saved model is not one of a regressor.")
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_choice(type(self).__name__, "loss", self.loss, ("squared", "huber"))
 
     def _learn(self, X: Any, y: Any, sample_weight: Any, with_scores: bool) -> Float:
-        first = not hasattr(self, "_stream")
+        first = not hasattr(self, "_learner")
         self._prepare(first)
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first, y_numeric=True
@@ -182,8 +187,8 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
                 if begin == end:
                     continue
                 if counted[begin]:
-                    scores = self._stream.score_and_learn(X[begin:end], targets[begin:end], weight[begin:end], run)
+                    scores = self._learner.score_and_learn(X[begin:end], targets[begin:end], weight[begin:end], run)
                 else:
-                    scores = self._stream.scores(X[begin:end], run)
+                    scores = self._learner.scores(X[begin:end], run)
                 out[begin:end] = scores[:, 0]
         return out

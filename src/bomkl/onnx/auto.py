@@ -9,51 +9,51 @@ from typing import Any
 
 import numpy as np
 
-from bomkl.auto.drift import AdaptiveStream
+from bomkl.auto.component import NewtonComponent
+from bomkl.auto.drift import AdaptiveLearner
 from bomkl.auto.features import KernelFeatures
-from bomkl.auto.geometry import Float
-from bomkl.auto.stream import LARGEST, Stream
+from bomkl.auto.rows import LARGEST, RowLearner
 from bomkl.auto.task import Task
 from bomkl.kernels import Gaussian, Polynomial
 from bomkl.onnx.graph import Graph
 from bomkl.onnx.kernels import StoredRows
 from bomkl.onnx.views import Views
 
-# As in cpp/auto_rows.hpp.
+# As in cpp/auto_combination.hpp and cpp/auto_losses.hpp.
 _STACK_CLIP, _SCORE_CLIP, _TINY = 6.0, 15.0, 1e-12
 
 
 def auto_scores(graph: Graph, estimator: Any) -> str:
     """Add the scores of a fitted estimator: log odds, the log probability of each class, or the prediction."""
     rows = graph.clip(graph.rows, -LARGEST, LARGEST)
-    stream: Stream | AdaptiveStream = estimator._stream
-    scores = (
-        _adaptive_scores(graph, rows, stream) if isinstance(stream, AdaptiveStream) else _scores(graph, rows, stream)
-    )
-    if stream.task.is_regression:
+    learner: RowLearner | AdaptiveLearner = estimator._learner
+    score: Any = _adaptive_scores if isinstance(learner, AdaptiveLearner) else _scores
+    scores: str = score(graph, rows, learner)
+    if learner.task.is_regression:
         return scores
-    if stream.task is Task.MULTICLASS:  # the stream numbers labels as they came
+    if learner.task is Task.MULTICLASS:  # the learner numbers labels as they came
         return graph.columns(scores, np.argsort(estimator._labels))
     return graph.add("Mul", scores, graph.number(estimator._external(np.ones((1, 1)))))
 
 
-def _scores(graph: Graph, rows: str, stream: Stream) -> str:
-    if stream.geometry is None:
-        return graph.repeated(stream._prior_score())
-    views = Views(graph, rows, stream.geometry)
-    parts = [
-        _component_scores(graph, views, features, component.means()[:, : component.rank])
-        for features, component in zip(stream.features, stream.components, strict=True)
-    ]
+def _scores(graph: Graph, rows: str, learner: RowLearner) -> str:
+    if learner.geometry is None:
+        return graph.repeated(learner.prior_score())
+    views = Views(graph, rows, learner.geometry)
+    parts = [_component_scores(graph, views, component) for component in learner.components]
     stacked = graph.add("Concat", *(graph.add("Unsqueeze", part, graph.integers([1])) for part in parts), axis=1)
-    combined = _combined(graph, stacked, stream)
-    if not stream.task.is_regression:
+    combined = _combined(graph, stacked, learner)
+    if not learner.task.is_regression:
         return combined
-    return graph.add("Add", graph.add("Mul", combined, graph.number(stream.spread)), graph.number(stream.centre))
+    return graph.add("Add", graph.add("Mul", combined, graph.number(learner.spread)), graph.number(learner.centre))
 
 
-def _component_scores(graph: Graph, views: Views, features: Any, means: Float) -> str:
+def _component_scores(graph: Graph, views: Views, component: Any) -> str:
     """Scores of one component, (rows, outputs); the last of its weights is that of the constant."""
+    if not isinstance(component, NewtonComponent):
+        raise TypeError(f"The component {component.name!r} cannot be exported to ONNX.")
+    features, regression = component.features, component.regression
+    means = regression.means()[:, : regression.rank]
     weights, constant = means[:, :-1].T, means[:, -1]
     if isinstance(features, KernelFeatures):
         landmarks = features.landmark_rows()
@@ -67,9 +67,9 @@ def _component_scores(graph: Graph, views: Views, features: Any, means: Float) -
     return graph.add("Add", graph.add("MatMul", columns, graph.number(weights)), graph.number(constant))
 
 
-def _combined(graph: Graph, S: str, stream: Stream) -> str:
+def _combined(graph: Graph, S: str, learner: RowLearner) -> str:
     """Combine component scores (rows, components, outputs) to (rows, outputs)."""
-    task, parts = stream.task, stream.combination
+    task, parts = learner.task, learner.combination
     if task is Task.MULTICLASS:
         S = graph.add("Sub", S, graph.add("ReduceMean", S, axes=[2], keepdims=1))
     stacks = graph.add("MatMul", graph.number(parts.stack_w), graph.clip(S, -_STACK_CLIP, _STACK_CLIP))
@@ -101,12 +101,12 @@ def _at_least_tiny(graph: Graph, means: str) -> str:
     return graph.add("Max", means, graph.number(_TINY))
 
 
-def _adaptive_scores(graph: Graph, rows: str, stream: AdaptiveStream) -> str:
-    """Mix the predictive means of several streams by their weights."""
-    task = stream.task
-    weights = np.exp(stream.log_weights)
-    total = graph.repeated(np.zeros(stream.outputs))
-    for weight, model in zip(weights / weights.sum(), stream.models, strict=True):
+def _adaptive_scores(graph: Graph, rows: str, learner: AdaptiveLearner) -> str:
+    """Mix the predictive means of several learners by their weights."""
+    task = learner.task
+    weights = np.exp(learner.log_weights)
+    total = graph.repeated(np.zeros(learner.outputs))
+    for weight, model in zip(weights / weights.sum(), learner.models, strict=True):
         scores = _scores(graph, rows, model)
         means = graph.add("Exp", scores) if task is Task.MULTICLASS else _means(graph, scores, task)
         total = graph.add("Add", total, graph.add("Mul", means, graph.number(weight)))

@@ -1,0 +1,81 @@
+// Features of rows: normal scores of columns and whitened kernel values at landmarks.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "auto_products.hpp"
+
+namespace bomkl::automatic {
+
+struct KernelMap {
+    bool polynomial;
+    double scale;              // Gaussian: 1 / (2 sigma^2); polynomial: 1 / d
+    const float* landmarks;    // packed [tile][d][64]
+    const float* norms;        // squared lengths of the landmarks, as many as columns of the tiles
+    int n_landmarks, landmark_tiles, features;
+    const float* whiten;       // packed [tile][landmark][64]
+    int rank, rank_tiles;      // column `rank` of the features is the constant 1
+};
+
+// Kernel values of n rows against the landmarks, n at most kBlock: out (n, 64 * landmark_tiles).
+inline void kernel_values(const Primitives<float>& with, const KernelMap& map, const float* x, int n, float* out) {
+    const std::size_t width = std::size_t(map.landmark_tiles) * kTile;
+    multiply(with, x, map.features, n, map.features, map.landmarks, map.landmark_tiles, out, width);
+    const float scale = float(map.scale);
+    for (int t = 0; t < n; ++t) {
+        float* row = out + t * width;
+        if (map.polynomial) {
+            for (std::size_t j = 0; j < width; ++j) {
+                const float base = 1.0f + row[j] * scale;
+                row[j] = base * base;
+            }
+            continue;
+        }
+        float norm = 0;
+        for (int j = 0; j < map.features; ++j) norm += x[std::size_t(t) * map.features + j] * x[std::size_t(t) * map.features + j];
+        for (std::size_t j = 0; j < width; ++j)  // without arithmetic in a branch, so that the compiler may use vectors
+            row[j] = -scale * std::max(norm + map.norms[j] - 2.0f * row[j], 0.0f);
+        with.exp_many(row, width);
+    }
+}
+
+// How many rows of a matrix packed in tiles are not zero in a tile: of a triangular one, half on average.
+inline int depth(const float* tile, int rows) {
+    const auto zero = [](float value) { return value == 0.0f; };
+    while (rows > 0 && std::all_of(tile + std::size_t(rows - 1) * kTile, tile + std::size_t(rows) * kTile, zero)) --rows;
+    return rows;
+}
+
+inline void kernel_features(const Primitives<float>& with, const KernelMap& map, const float* x, std::size_t n, float* out) {
+    const std::size_t width = std::size_t(map.rank_tiles) * kTile, values_width = std::size_t(map.landmark_tiles) * kTile;
+    std::vector<float> values(kBlock * values_width);
+    const auto tile = [&](int q) { return map.whiten + std::size_t(q) * map.n_landmarks * kTile; };
+    std::vector<int> depths(map.rank_tiles);
+    for (int q = 0; q < map.rank_tiles; ++q) depths[q] = depth(tile(q), map.n_landmarks);
+    for (std::size_t begin = 0; begin < n; begin += kBlock) {
+        const int count = int(std::min<std::size_t>(kBlock, n - begin));
+        kernel_values(with, map, x + begin * map.features, count, values.data());
+        for (int q = 0; q < map.rank_tiles; ++q)
+            multiply(with, values.data(), values_width, count, depths[q], tile(q), 1, out + begin * width + q * kTile, width);
+        for (int t = 0; t < count; ++t) out[(begin + t) * width + map.rank] = 1.0f;
+    }
+}
+
+// Normal scores: the place of each value among the sorted values of its column, looked up in a table of 2 n + 1 entries.
+inline void normal_scores(const double* x, std::size_t n, std::size_t d, const double* sorted, std::size_t length,
+                          const double* table, const double* mean, const double* deviation, float* out) {
+    for (std::size_t j = 0; j < d; ++j) {
+        const double* begin = sorted + j * length;
+        const double* end = begin + length;
+        for (std::size_t t = 0; t < n; ++t) {
+            const double value = x[t * d + j];
+            const double* low = std::lower_bound(begin, end, value);
+            const double* high = low != end && *low == value ? std::upper_bound(low, end, value) : low;
+            out[t * d + j] = float((table[(low - begin) + (high - begin)] - mean[j]) / deviation[j]);
+        }
+    }
+}
+
+}  // namespace bomkl::automatic

@@ -1,0 +1,181 @@
+// Online Newton regression in blocks of 64 rows.
+//
+// What depends on earlier rows of a block is a column of its own, so the bits do not depend on how rows are cut into calls.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+#include "auto_losses.hpp"
+#include "auto_products.hpp"
+
+namespace bomkl::automatic {
+
+// One component: Gaussian posterior with means w (outputs, width) and covariance P, packed [tile][rank][64], as of the start
+// of the open block, and the rows of that block so far. V[t] = P_t x_t, the gain direction of row t, is never formed
+// before the block is full: with M[s][t] = c[s] (x_s P_s x_t), V = L^-1 U where L = I + (strict lower part of M^T).
+struct Component {
+    int rank, tiles, outputs;
+    double* w;
+    float* P;
+    float* rows;    // (64, width) features of the open block
+    float* U;       // (64, width) rows times P
+    double* M;      // (64, 64)
+    double* c;      // (64) what each row takes from the covariance along V
+    double* a;      // (64, outputs) steps along V
+    std::size_t width() const { return std::size_t(tiles) * kTile; }
+};
+
+// Solves L^T b = a for each output: the sum of a[s] V[s] is the sum of b[s] U[s].
+inline std::vector<double> steps_along_rows(const Component& m, int n) {
+    std::vector<double> b(m.a, m.a + std::size_t(n) * m.outputs);
+    for (int t = n - 1; t >= 0; --t)
+        for (int s = 0; s < t; ++s)
+            for (int k = 0; k < m.outputs; ++k)
+                b[std::size_t(s) * m.outputs + k] -= m.M[s * kBlock + t] * b[std::size_t(t) * m.outputs + k];
+    return b;
+}
+
+// Means with the rows of the open block learned: out (outputs, width).
+inline void current_means(const Component& m, int n, double* out) {
+    std::copy_n(m.w, m.outputs * m.width(), out);
+    const std::vector<double> b = steps_along_rows(m, n);
+    for (int k = 0; k < m.outputs; ++k)
+        for (int s = 0; s < n; ++s) {
+            const double step = b[std::size_t(s) * m.outputs + k];
+            const float* u = m.U + s * m.width();
+            double* w = out + k * m.width();
+            for (std::size_t j = 0; j < m.width(); ++j) w[j] += step * double(u[j]);
+        }
+}
+
+// Makes the open block of n rows part of w and P.
+inline void close_block(const Primitives<float>& with, Component& m, int n) {
+    if (n == 0) return;
+    const std::size_t width = m.width();
+    std::vector<double> w(m.outputs * width);
+    current_means(m, n, w.data());
+    std::copy(w.begin(), w.end(), m.w);
+
+    double inverse[kBlock][kBlock] = {};
+    for (int t = 0; t < n; ++t) {
+        inverse[t][t] = 1;
+        for (int s = 0; s < t; ++s) {
+            const double factor = m.M[s * kBlock + t];
+            for (int u = 0; u <= s; ++u) inverse[t][u] -= factor * inverse[s][u];
+        }
+    }
+    // V^T = U^T L^-T: its columns beyond n are zero
+    std::vector<float> inverse_transposed(std::size_t(n) * kTile), u_transposed(width * n), v_transposed(width * kTile);
+    for (int s = 0; s < n; ++s)
+        for (int t = s; t < n; ++t) inverse_transposed[std::size_t(s) * kTile + t] = float(inverse[t][s]);
+    transpose(m.U, n, width, width, u_transposed.data(), n);
+    multiply(with, u_transposed.data(), n, int(width), n, inverse_transposed.data(), 1, v_transposed.data(), kTile);
+
+    // P -= V^T c V, on and above the diagonal tiles; the rest is its mirror image
+    std::vector<float> scaled(std::size_t(kTile) * kTile), change(width * kTile);
+    const auto tile = [&](int q) { return m.P + std::size_t(q) * m.rank * kTile; };
+    for (int q = 0; q < m.tiles; ++q) {
+        const int first = q * kTile, rows = std::min(m.rank, first + kTile);
+        transpose(v_transposed.data() + std::size_t(first) * kTile, kTile, n, kTile, scaled.data(), kTile);
+        for (int t = 0; t < n; ++t)
+            for (int i = 0; i < kTile; ++i) scaled[std::size_t(t) * kTile + i] *= float(m.c[t]);
+        multiply(with, v_transposed.data(), kTile, rows, n, scaled.data(), 1, change.data(), kTile);
+        for (std::size_t i = 0; i < std::size_t(rows) * kTile; ++i) tile(q)[i] -= change[i];
+        for (int p = 0; p < q; ++p)
+            transpose(tile(q) + std::size_t(p) * kTile * kTile, kTile, rows - first, kTile,
+                      tile(p) + std::size_t(first) * kTile, kTile);
+    }
+}
+
+// The implicit step of one row: what its loss, taken after the step, asks for. q is the variance of its score.
+inline double newton_step(const double* f, const double* y, double weight, double q, int outputs, Task task, double loosen,
+                          double* a, double* g, double* p) {
+    if (is_regression(task)) {
+        const double residual = (y[0] - f[0]) / (1 + weight * q);
+        double h = weight;
+        a[0] = weight * residual;
+        if (task == Task::huber && std::abs(residual) > kHuber) {
+            a[0] = std::copysign(weight * kHuber, residual);
+            h = weight * kHuber / std::max(std::abs(y[0] - f[0]) - q * weight * kHuber, kHuber);
+        }
+        return h / (1 + h * q) - loosen * h / q;
+    }
+    const double reach = q * weight;
+    std::copy_n(f, outputs, g);
+    for (int round = 0; round < 12; ++round) {  // g = f + q weight (y - p(g))
+        if (task == Task::binary) {
+            p[0] = 1 / (1 + std::exp(-g[0]));
+        } else {
+            const double top = *std::max_element(g, g + outputs);
+            double total = 0;
+            for (int k = 0; k < outputs; ++k) total += p[k] = std::exp(g[k] - top);
+            for (int k = 0; k < outputs; ++k) p[k] /= total;
+        }
+        double change = 0;
+        for (int k = 0; k < outputs; ++k) {
+            double next = g[k] - (g[k] - f[k] - reach * (y[k] - p[k])) / (1 + reach * p[k] * (1 - p[k]));
+            const double low = f[k] - reach * (1 - y[k]);
+            next = std::clamp(next, low, low + reach);
+            change = std::max(change, std::abs(next - g[k]));
+            g[k] = next;
+        }
+        if (change < 1e-6) break;
+    }
+    double h = 1e-5;
+    for (int k = 0; k < outputs; ++k) {
+        a[k] = weight * (y[k] - p[k]);
+        h = std::max(h, p[k] * (1 - p[k]));
+    }
+    h *= weight;
+    return h / (1 + h * q) - loosen * 4 * h / q;  // forget in this row's direction as fast as it brings information
+}
+
+// Scores n rows of features, each just before it is learned. `open` rows of the block are there already; `to_boundary` more
+// make it full, later blocks have 64. Returns how many rows the open block has in the end.
+inline int newton_rows(const Primitives<float>& with, Component& m, const float* F, const double* y, const double* weight,
+                       std::size_t n, Task task, double loosen, int open, int to_boundary, double* scores) {
+    const std::size_t width = m.width();
+    const int outputs = m.outputs;
+    std::vector<float> transposed(std::size_t(m.rank) * kTile), G(kBlock * kTile);
+    std::vector<double> g(outputs), p(outputs);
+    for (std::size_t done = 0; done < n;) {
+        const int fresh = int(std::min<std::size_t>(to_boundary, n - done)), last = open + fresh;
+        std::copy_n(F + done * width, fresh * width, m.rows + open * width);
+        multiply(with, m.rows + open * width, width, fresh, m.rank, m.P, m.tiles, m.U + open * width, width);
+        transpose(m.rows + open * width, fresh, m.rank, width, transposed.data(), kTile);
+        multiply(with, m.U, width, last, m.rank, transposed.data(), 1, G.data(), kTile);
+        for (int u = open; u < last; ++u) {
+            const std::size_t row = done + (u - open);
+            double column[kBlock];  // x_s P_s x_u for s <= u
+            for (int s = 0; s <= u; ++s) column[s] = double(G[s * kTile + (u - open)]);
+            double* f = scores + row * outputs;
+            for (int k = 0; k < outputs; ++k) f[k] = dot(m.rows + u * width, m.w + k * width, m.rank);
+            for (int s = 0; s < u; ++s) {
+                const double value = column[s];
+                for (int k = 0; k < outputs; ++k) f[k] += m.a[s * outputs + k] * value;
+                const double* factors = m.M + s * kBlock;
+                for (int v = s + 1; v < u; ++v) column[v] -= factors[v] * value;
+                column[u] -= m.c[s] * value * value;
+                m.M[s * kBlock + u] = m.c[s] * value;
+            }
+            const double q = std::max(column[u], 1e-12);
+            const double change = newton_step(f, y + row * outputs, weight[row], q, outputs, task, loosen,
+                                              m.a + u * outputs, g.data(), p.data());
+            m.c[u] = column[u] > 0 ? change : 0;  // a variance of zero or less is rounding: leave the covariance alone
+        }
+        open = last;
+        done += fresh;
+        to_boundary -= fresh;
+        if (to_boundary == 0) {
+            close_block(with, m, open);
+            open = 0;
+            to_boundary = kBlock;
+        }
+    }
+    return open;
+}
+
+}  // namespace bomkl::automatic

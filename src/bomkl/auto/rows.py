@@ -1,0 +1,351 @@
+"""The learner behind the estimators: rows in, scores made before each label out.
+
+While no more than `budget` rows have come, all are kept, and at 8, 16, 32, ... rows and at the budget everything is
+rebuilt from them. After that each component learns every row, and only the landmarks stay. Rebuilds, blocks and pruning
+happen at absolute row counts, so that how a stream is cut into calls changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bomkl._core import BLOCK
+from bomkl.auto.combination import Combination
+from bomkl.auto.component import Component, Scorer, Shape, component_from_state, component_state
+from bomkl.auto.constants import CHUNK, COMPONENTS, FIRST_STAGE, KEEP, PRUNE_AT
+from bomkl.auto.geometry import Float, Geometry, Single
+from bomkl.auto.rebuild import Mapper, build, in_order, target_scale
+from bomkl.auto.saved import Saved, State
+from bomkl.auto.task import LearnerSettings, Task
+
+LARGEST = 1e150  # larger numbers are taken as this: their squares still have a sum
+_FARTHEST_TARGET = 1e6  # scaled targets beyond it are taken as this
+_MOST_COMPONENTS = 64  # in a file; the pool is smaller
+
+
+def dense_rows(X: Any, begin: int, end: int) -> Float:
+    """Rows of a matrix or CSR matrix as a contiguous array of finite squares."""
+    rows: Any = X[begin:end]
+    if hasattr(rows, "toarray"):
+        rows = rows.toarray()
+    return np.clip(np.ascontiguousarray(rows, dtype=np.float64), -LARGEST, LARGEST)
+
+
+class RowLearner:
+    """One learner of two or more classes, or of numbers, that learns row after row."""
+
+    kind = "rows"
+
+    def __init__(self, settings: LearnerSettings, n_classes: int = 2) -> None:
+        self.settings = settings
+        self.n_classes = n_classes
+        self.seen = 0
+        self.counts = np.zeros(n_classes)  # of the classes; of numbers the sum and how many
+        self.kept_X: list[Float] = []
+        self.kept_y: list[Float] = []
+        self.kept_weight: list[Float] = []
+        self.support: Float | None = None
+        self.centre, self.spread = 0.0, 1.0
+        self.geometry: Geometry | None = None
+        self.components: list[Component] = []
+        self._begin_pool()
+
+    def _begin_pool(self) -> None:
+        self.names = list(COMPONENTS)  # of all components, those that were dropped as well
+        self.combination = Combination.of(len(self.names))
+        self.error_before = np.zeros(len(self.names))  # in units of the target, up to the last rebuild
+        self.error_rows = np.zeros(len(self.names))
+
+    # ------------------------------------------------------------ learning
+
+    @property
+    def task(self) -> Task:
+        """What is learned now."""
+        return self.settings.task(self.n_classes)
+
+    @property
+    def outputs(self) -> int:
+        """Scores a row."""
+        return self.n_classes if self.task is Task.MULTICLASS else 1
+
+    def score_and_learn(self, X: Any, y: Float, weight: Float, run: Mapper = map) -> Float:
+        """Score rows, each just before it is learned; y are class numbers or targets."""
+        out = np.empty((len(y), self.outputs))
+        begin = 0
+        while begin < len(y):
+            end = begin + min(self._rows_to_event(), CHUNK, len(y) - begin)
+            rows = dense_rows(X, begin, end)
+            out[begin:end] = self._chunk(rows, y[begin:end], weight[begin:end], run)
+            begin = end
+        return out
+
+    def scores(self, X: Any, run: Mapper = map) -> Float:
+        """Scores of rows: log odds of class 1, log probabilities of each class, or predictions."""
+        n = X.shape[0]
+        out = np.empty((n, self.outputs))
+        if self.geometry is None:
+            out[:] = self.prior_score()
+            return out
+        scorers = [component.scorer() for component in self.components]
+        for begin in range(0, n, CHUNK):
+            rows = dense_rows(X, begin, min(begin + CHUNK, n))
+            out[begin : begin + CHUNK] = self.combination.scores(self._component_scores(rows, scorers, run), self.task)
+        return out * self.spread + self.centre
+
+    def component_scores(self, X: Any) -> Float:
+        """Scores of each living component, (n, components, outputs), of scaled targets."""
+        scorers = [component.scorer() for component in self.components]
+        return self._component_scores(dense_rows(X, 0, X.shape[0]), scorers, map)
+
+    def add_class(self) -> None:
+        """Make room for a class that has not been seen before."""
+        log_odds = self.new_class_log_odds()
+        for component in self.components:
+            component.add_class(log_odds)
+        self.n_classes += 1
+        self.counts = np.append(self.counts, 0.0)
+
+    def new_class_log_odds(self) -> float:
+        """Log odds that the next row is of a class never seen."""
+        return float(np.log(0.5 / (self.seen + 1)))
+
+    # ------------------------------------------------------------ one chunk
+
+    def _next_stage(self) -> int:
+        stage = min(FIRST_STAGE, self.settings.budget)
+        while stage <= self.seen and stage < self.settings.budget:
+            stage = min(2 * stage, self.settings.budget)
+        return stage
+
+    def _rows_to_event(self) -> int:
+        events = (self._next_stage(), PRUNE_AT * self.settings.budget)
+        return min((event - self.seen for event in events if event > self.seen), default=CHUNK)
+
+    def _chunk(self, X: Float, y: Float, weight: Float, run: Mapper) -> Float:
+        if self.geometry is None:
+            out = self._prior_scores(y)
+        else:
+            targets = self._targets(y)
+            parts = self._learn_components(X, targets, weight, run)
+            out = self.combination.score_and_learn(parts, targets, weight, self.task) * self.spread + self.centre
+            self.error_rows[self._places()] += len(y)
+        if self.kept_X or self.seen == 0:
+            self.kept_X.append(X)
+            self.kept_y.append(y.copy())
+            self.kept_weight.append(weight.copy())
+        stage = self._next_stage()
+        self.seen += len(y)
+        if self.seen == stage:
+            self._rebuild(run)
+        if self.seen == PRUNE_AT * self.settings.budget:
+            self._prune()
+        return out
+
+    def target_limits(self) -> tuple[float, float]:
+        """Least and largest class number or target."""
+        return (-LARGEST, LARGEST) if self.settings.regression else (0.0, self.n_classes - 1.0)
+
+    def _targets(self, y: Float) -> Float:
+        if self.task.is_regression:
+            return np.clip((y - self.centre) / self.spread, -_FARTHEST_TARGET, _FARTHEST_TARGET)[:, None]
+        if self.task is Task.BINARY:
+            return y[:, None].copy()
+        return np.eye(self.n_classes)[y.astype(np.intp)]
+
+    def prior_score(self) -> Float:
+        """Score of any row before the first rebuild."""
+        if self.task.is_regression:
+            return np.asarray(self.counts[:1] / max(self.counts[1], 1.0))
+        if self.task is Task.BINARY:
+            return np.asarray(np.log((self.counts[1:] + 0.5) / (self.counts[:1] + 0.5)))
+        return np.asarray(np.log((self.counts + 0.5) / (self.counts.sum() + 0.5 * self.n_classes)))
+
+    def _prior_scores(self, y: Float) -> Float:
+        out = np.empty((len(y), self.outputs))
+        for t, value in enumerate(y):
+            out[t] = self.prior_score()
+            if self.task.is_regression:
+                self.counts += (value, 1)
+            else:
+                self.counts[int(value)] += 1
+        return out
+
+    def views(self, X: Float) -> dict[str, Single]:
+        """Rows in the views that the components need."""
+        assert self.geometry is not None
+        return self.geometry.views(X, {name for each in self.components for name in each.geometries()})
+
+    def _learn_components(self, X: Float, targets: Float, weight: Float, run: Mapper) -> Float:
+        views = self.views(X)
+        task, forget, seen = self.task, self.settings.forget, self.seen
+
+        def learn(i: int) -> Float:
+            return self.components[i].score_and_learn(views, targets, weight, task, forget, seen)
+
+        return np.stack(in_order(run, learn, self._costs()), axis=1)
+
+    def _component_scores(self, X: Float, scorers: list[Scorer], run: Mapper) -> Float:
+        views = self.views(X)
+
+        def score(i: int) -> Float:
+            return scorers[i](views)
+
+        return np.stack(in_order(run, score, self._costs()), axis=1)
+
+    def _costs(self) -> list[float]:
+        return [component.cost for component in self.components]
+
+    def _places(self) -> list[int]:
+        """Numbers of the living components among all."""
+        return [self.names.index(component.name) for component in self.components]
+
+    # ------------------------------------------------------------ rebuilding and pruning
+
+    def _kept(self) -> tuple[Float, Float, Float]:
+        return np.vstack(self.kept_X), np.concatenate(self.kept_y), np.concatenate(self.kept_weight)
+
+    def _rebuild(self, run: Mapper) -> None:
+        if self.names != list(COMPONENTS):  # a file of a version with another pool
+            self._begin_pool()
+        elif self.geometry is not None:
+            self._book_errors()
+        X, y, weight = self._kept()
+        self.kept_X, self.kept_y, self.kept_weight = [X], [y], [weight]
+        if self.task.is_regression:
+            self.centre, self.spread = target_scale(y, self.settings.huber)
+        self.geometry, self.components = build(X, self._targets(y), weight, self.settings, self.task, run)
+        if self.seen == self.settings.budget:
+            self.support = X
+            self.kept_X, self.kept_y, self.kept_weight = [], [], []
+            self._forget_unused_rows()
+            self.combination.loss_sum[:] = 0
+
+    def _book_errors(self) -> None:
+        """Put errors aside in units of the target, whose scale is about to change."""
+        self.error_before[self._places()] += self.combination.error_sum * self.spread**2
+        self.combination.error_sum[:] = 0
+
+    def _forget_unused_rows(self) -> None:
+        assert self.support is not None
+        used = self._used_rows()
+        self.support = self.support[used]
+        for each in self.components:
+            if each.support is not None:
+                each.renumber(np.searchsorted(used, each.support))
+
+    def _used_rows(self) -> NDArray[np.int64]:
+        supports = [each.support for each in self.components if each.support is not None]
+        return np.unique(np.concatenate([np.empty(0, dtype=np.int64), *supports]))
+
+    def _prune(self) -> None:
+        """Keep the linear component and the kernels of least loss since the budget was full."""
+        losers = np.argsort(self.combination.loss_sum[:-1], kind="stable")[KEEP:]
+        self._book_errors()
+        self.combination.drop(losers)
+        self.components = [each for i, each in enumerate(self.components) if i not in losers]
+        self._forget_unused_rows()
+
+    # ------------------------------------------------------------ insight
+
+    def stored_rows(self) -> Float:
+        """Rows in memory: all while the budget lasts, then the landmarks."""
+        if self.support is not None:
+            return self.support
+        return np.vstack(self.kept_X) if self.kept_X else np.empty((0, 0))
+
+    def kernel_weights(self) -> Float:
+        """Part of each component in the combination; zero for those that were dropped."""
+        weights = np.zeros(len(self.names))
+        weights[self._places() or slice(None)] = self.combination.influence()
+        return weights
+
+    def component_errors(self) -> Float:
+        """Mean error of each component on the rows it has scored before learning them; 0 before the first."""
+        total = self.error_before.copy()
+        total[self._places() or slice(None)] += self.combination.error_sum * self.spread**2
+        return total / np.maximum(self.error_rows, 1)
+
+    def n_support(self) -> NDArray[np.int64]:
+        """Landmarks of each component."""
+        counts = np.zeros(len(self.names), dtype=np.int64)
+        for i, component in zip(self._places(), self.components, strict=True):
+            counts[i] = 0 if component.support is None else len(component.support)
+        return counts
+
+    # ------------------------------------------------------------ state
+
+    def to_state(self) -> State:
+        """Everything it is, as plain values and arrays."""
+        kept = None
+        if self.kept_X:
+            X, y, weight = self._kept()
+            kept = {"X": X, "y": y, "weight": weight}
+        return {
+            "settings": self.settings.to_state(),
+            "n_classes": self.n_classes,
+            "seen": self.seen,
+            "counts": self.counts,
+            "kept": kept,
+            "support": None if self.support is None else {"X": self.support},
+            "centre": self.centre,
+            "spread": self.spread,
+            "geometry": None if self.geometry is None else self.geometry.to_state(),
+            "names": self.names,
+            "components": [component_state(each) for each in self.components],
+            "combination": self.combination.to_state(),
+            "error_before": self.error_before,
+            "error_rows": self.error_rows,
+        }
+
+    @classmethod
+    def from_state(cls, saved: Saved, columns: int) -> Self:
+        """Go on where `to_state` was called, with rows of so many columns; refuse what does not fit together."""
+        learner = cls(LearnerSettings.from_state(saved.part("settings")))
+        budget = learner.settings.budget
+        learner.seen = saved.integer("seen")
+        learner.counts = saved.array("counts", (None,))
+        learner.n_classes = saved.integer("n_classes", 2, max(len(learner.counts), 2))
+        if len(learner.counts) != learner.n_classes or (learner.settings.regression and learner.n_classes != 2):
+            raise saved.wrong("n_classes", "the number of counts, of numbers 2", learner.n_classes)
+        learner.centre = saved.number("centre")
+        learner.spread = saved.number("spread", float(np.finfo(np.float64).tiny))
+        learner._load_rows(saved, columns)
+        learner.names = saved.texts("names", _MOST_COMPONENTS)
+        count = len(learner.names)
+        learner.error_before = saved.array("error_before", (count,), low=0.0)
+        learner.error_rows = saved.array("error_rows", (count,), low=0.0, high=float(learner.seen))
+        geometry = saved.optional_part("geometry")
+        if (geometry is None) != (learner.seen < min(FIRST_STAGE, budget)):
+            raise saved.wrong("seen", "the row count at which the first model is built, or below without one", None)
+        learner.geometry = None if geometry is None else Geometry.from_state(geometry, columns)
+        stored = learner.seen if learner.support is None else len(learner.support)
+        shape = Shape(columns, learner.outputs, stored, learner.seen % BLOCK)
+        learner.components = [
+            component_from_state(part, learner.names, shape) for part in saved.parts("components", count)
+        ]
+        places = learner._places()
+        if places != sorted(set(places)) or bool(places) != (geometry is not None):
+            raise saved.wrong("components", "in the order of their names", places)
+        if learner.support is not None and learner._used_rows().tolist() != list(range(stored)):
+            raise saved.wrong("support", "the landmarks of the components and no more", stored)
+        learner.combination = Combination.from_state(saved.part("combination"), len(places) or count)
+        saved.end()
+        return learner
+
+    def _load_rows(self, saved: Saved, columns: int) -> None:
+        kept, support = saved.optional_part("kept"), saved.optional_part("support")
+        full = self.seen >= self.settings.budget
+        if (kept is not None) != (self.seen > 0 and not full) or (support is not None) != full:
+            raise saved.wrong("kept", "the rows so far below the budget, and none beyond it", self.seen)
+        if kept is not None:
+            low, high = self.target_limits()
+            self.kept_X = [kept.array("X", (self.seen, columns), low=-LARGEST, high=LARGEST)]
+            self.kept_y = [kept.array("y", (self.seen,), low=low, high=high)]
+            self.kept_weight = [kept.array("weight", (self.seen,), low=0.0)]
+            kept.end()
+        if support is not None:
+            self.support = support.array("X", (None, columns), low=-LARGEST, high=LARGEST)
+            support.end()
