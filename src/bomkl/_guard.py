@@ -19,7 +19,7 @@ class _Turn:
 
 
 class _Turns:
-    """The turns of all models. They are no attributes of the models: a copy or a pickle must not share or hold a lock."""
+    """The turns of all models, apart from the models: a copy or a pickle must not share or hold a lock."""
 
     def __init__(self) -> None:
         self._making = threading.Lock()

@@ -24,7 +24,7 @@ def test_recovers_after_an_abrupt_change(n_classes):
         predicted = scores > 0 if n_classes == 2 else scores.argmax(axis=1)
         errors[drift] = np.mean((predicted != y)[2000:])
     assert errors["adapt"] < 0.75 * errors[None]
-    assert model._stream.restarts[0] > 1500
+    assert model._learner.restarts[0] > 1500
 
 
 def test_recovers_in_regression():
