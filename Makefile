@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard cpp/*.?pp cpp/learners/*.hpp)
 
-.PHONY: demo test lint bench docs sanitize wheel clean
+.PHONY: demo test lint bench docs sanitize wheel arm clean
 
 demo: $(INSTALLED) ## nine algorithms of the paper on a real data set
 	$(BIN)/bomkl demo
@@ -47,6 +47,9 @@ wheel: ## a wheel that runs on other machines, in dist, tried in an empty enviro
 	$(PYTHON) -m venv build/wheel/empty
 	PATH=/nowhere build/wheel/empty/bin/pip install --quiet dist/*.whl
 	PATH=/nowhere build/wheel/empty/bin/python tools/smoke.py
+
+arm: ## the core compiled for 64-bit ARM and its tests under QEMU (see tools/arm.sh for what that needs)
+	tools/arm.sh
 
 $(INSTALLED): $(SOURCES)
 	$(PYTHON) -m venv .venv
