@@ -33,4 +33,4 @@ export PYTHONHOME=$work/system/usr PYTHONPATH=$work/package:$work/site QEMU_LD_P
 core_tests="tests/test_instruction_sets.py tests/test_one_row.py tests/test_sparse_rows.py tests/auto/test_core.py"
 # QEMU raises floating-point flags inside OpenBLAS that real processors do not
 qemu-aarch64-static "$work/system/usr/bin/python$version" -m pytest -q -p no:cacheprovider \
-  -W "ignore:.*encountered in matmul:RuntimeWarning" ${@:-$core_tests}
+  -W ignore::RuntimeWarning ${@:-$core_tests}
