@@ -125,6 +125,24 @@ def test_auto_regressor_at_every_stage(n, loss, drift):
     assert_same(model, rows(60, seed=1), 1e-5)
 
 
+@pytest.mark.parametrize("seed", [3, 5])
+def test_auto_on_columns_with_far_outliers(seed):
+    X = np.random.default_rng(seed).standard_cauchy(size=(2000, 4))
+    model = AutoMKLClassifier(budget=200, random_state=0).fit(X, np.arctan(X[:, 0]) * np.arctan(X[:, 1]) > 0)
+    assert_same(model, np.random.default_rng(99).standard_cauchy(size=(500, 4)), 1e-4)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kernel", [Gaussian(0.05), Exponential(0.01)], ids=repr)
+def test_votes_of_functions_that_are_exactly_zero(kernel, dtype):
+    # two stored rows with opposite signs, a third too far off to matter, and queries as far from one as from the other
+    stored = np.array([[0, 1, 2, 5, 3], [5, 2, 0, 1, 3], [107, 61, 83, 12, 59]]) / 16
+    queries = np.repeat(np.arange(-40, 41)[:, None] / 256, 5, axis=1)
+    model = BudgetMKLClassifier([kernel], Perceptron(), Uniform(), "vote", dtype=dtype).fit(stored, [1, 0, 1])
+    assert (model._score_rows(queries, per_kernel=True) == 0).all()
+    np.testing.assert_array_equal(run(model, queries)["label"], model.predict(queries))
+
+
 def test_auto_with_many_columns():
     X = np.random.default_rng(0).normal(size=(100, 200))  # too many for the linear component to have them twice
     model = AutoMKLClassifier(budget=40, random_state=0).fit(X, labels(X[:, :4], 2))

@@ -55,13 +55,14 @@ def view_width(name: str, columns: int) -> int:
 class Geometry:
     """Column scalings.
 
-    "standard": mean 0 and deviation 1, clipped; "common": centred, one scale for all columns; "normal": through their
+    "standard": mean 0 and deviation 1, clipped; "common": median 0, one scale for all columns; "normal": through their
     empirical distribution to normal scores; "leading": first principal components of "common"; "relevant ...":
     standard or normal columns multiplied by their relevance.
     """
 
     mean: Float
     deviation: Float
+    middle: Float
     common: float
     sorted_columns: Float
     score_table: Float
@@ -86,6 +87,8 @@ class Geometry:
         return cls(
             mean=mean,
             deviation=np.where(constant, 1.0, deviation),
+            # Single precision keeps the digits of distances where most rows are, which outliers pull the mean from
+            middle=sorted_columns[:, n // 2].copy(),
             common=common,
             sorted_columns=sorted_columns,
             score_table=table,
@@ -112,7 +115,7 @@ class Geometry:
                 views["normal"],
             )
         if "common" in bases:
-            views["common"] = np.clip((X - self.mean) / self.common, -_FAR, _FAR).astype(np.float32)
+            views["common"] = np.clip((X - self.middle) / self.common, -_FAR, _FAR).astype(np.float32)
         if "leading" in names:
             product = np.empty((len(X), self.axes.shape[0] * BLOCK), dtype=np.float32)
             matmul(views["common"], self.axes, product)
@@ -127,6 +130,7 @@ class Geometry:
         return {
             "mean": self.mean,
             "deviation": self.deviation,
+            "middle": self.middle,
             "common": self.common,
             "sorted_columns": self.sorted_columns,
             "score_table": self.score_table,
@@ -148,6 +152,7 @@ class Geometry:
         geometry = cls(
             mean=saved.array("mean", each),
             deviation=saved.array("deviation", each, low=tiny),
+            middle=saved.array("middle", each),
             common=saved.number("common", tiny),
             sorted_columns=sorted_columns,
             score_table=saved.array("score_table", (2 * sorted_columns.shape[1] + 1,)),

@@ -97,6 +97,7 @@ def _rows_1(old: State) -> State:
 
 def _geometry_1(old: State) -> State:
     new = {name: value for name, value in old.items() if name != "relevance"}
+    new["middle"] = old["mean"]
     return new | {f"relevance_{name}": old["relevance"][name] for name in ("standard", "normal")}
 
 

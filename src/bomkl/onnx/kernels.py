@@ -79,10 +79,12 @@ class StoredRows:
     def squared_distance(self) -> str:
         """Squared distances, from the centre of the stored rows: so they lose the fewest digits.
 
-        What is left below rounding is no distance; the engine sums such feature by feature and gets next to zero.
+        What is left below rounding is no distance; the engine sums such feature by feature and gets next to zero. The
+        centre has few digits, so that whole numbers and short fractions stay exact: then rows at the same distance get
+        the same kernel value here, too, and opposite terms cancel as they do in the engine.
         """
         graph = self._graph
-        centre = self._exact.mean(axis=0)
+        centre = _with_few_digits(self._exact.mean(axis=0), self._exact.std(axis=0))
         centred = self._exact - centre
         rows = graph.add("Sub", self._rows, graph.number(centre))
         doubled = graph.add("MatMul", rows, graph.number(-2 * centred.T))
@@ -112,3 +114,10 @@ class StoredRows:
         exponent = graph.add("Mul", distance, graph.number(factor))
         vanishes = graph.add("Less", exponent, graph.number(_VANISHES_BELOW[self._stored.dtype]))
         return graph.add("Where", vanishes, graph.number(0.0), graph.add("Exp", exponent))
+
+
+def _with_few_digits(centre: NDArray[np.float64], spread: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Round to a multiple of a power of two that is no larger than the spread."""
+    step = np.exp2(np.floor(np.log2(np.maximum(spread, 1e-300))))
+    rounded: NDArray[np.float64] = np.where(spread > 0, np.round(centre / step) * step, centre)
+    return rounded

@@ -34,9 +34,9 @@ class Views:
     def _make(self, name: str) -> str:
         graph, parts = self._graph, self._geometry
         if name == "standard":
-            return graph.clip(self._scaled(parts.deviation), -geometry._CLIP, geometry._CLIP)
+            return graph.clip(self._scaled(parts.mean, parts.deviation), -geometry._CLIP, geometry._CLIP)
         if name == "common":
-            return graph.clip(self._scaled(parts.common), -geometry._FAR, geometry._FAR)
+            return graph.clip(self._scaled(parts.middle, parts.common), -geometry._FAR, geometry._FAR)
         if name == "leading":
             axes = parts.axes.transpose(1, 0, 2).reshape(parts.axes.shape[1], -1)
             count = min(geometry._LEADING, len(parts.mean))
@@ -46,9 +46,9 @@ class Views:
         base = name.removeprefix("relevant ")
         return graph.add("Mul", self[base], graph.number(parts.relevance[base].astype(np.float32)))
 
-    def _scaled(self, deviation: Float | float) -> str:
+    def _scaled(self, centre: Float, deviation: Float | float) -> str:
         graph = self._graph
-        centred = graph.add("Sub", self._rows, graph.number(self._geometry.mean))
+        centred = graph.add("Sub", self._rows, graph.number(centre))
         return graph.add("Div", centred, graph.number(deviation))
 
     def _normal(self) -> str:
