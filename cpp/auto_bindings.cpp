@@ -51,9 +51,10 @@ void bind_normal_scores(In<double, 2> x, In<double, 2> sorted, In<double, 1> tab
                   out.data());
 }
 
-void bind_kernel_features(In<float, 2> x, bool polynomial, double scale, In<float, 3> landmarks, In<float, 1> norms,
+void bind_kernel_features(In<float, 2> x, int kernel, double scale, In<float, 3> landmarks, In<float, 1> norms,
                           In<float, 3> whiten, int rank, InOut<float, 2> out) {
-    const KernelMap map{polynomial,
+    require(kernel >= 0 && kernel <= int(PoolKernel::laplacian), "unknown kernel");
+    const KernelMap map{PoolKernel(kernel),
                         scale,
                         landmarks.data(),
                         norms.data(),
@@ -166,7 +167,7 @@ void bind_auto(nb::module_& m, const InstructionSet& (*chosen_set)()) {
     m.def("matmul", &bind_matmul, "a"_a, "packed"_a, "out"_a,
           "Product of rows with a matrix packed in tiles of 64 columns; a row's result does not depend on the others.");
     m.def("normal_scores", &bind_normal_scores, "x"_a, "sorted_columns"_a, "table"_a, "mean"_a, "deviation"_a, "out"_a);
-    m.def("kernel_features", &bind_kernel_features, "x"_a, "polynomial"_a, "scale"_a, "landmarks"_a, "norms"_a, "whiten"_a,
+    m.def("kernel_features", &bind_kernel_features, "x"_a, "kernel"_a, "scale"_a, "landmarks"_a, "norms"_a, "whiten"_a,
           "rank"_a, "out"_a);
     m.def("newton_rows", &bind_newton_rows, "w"_a, "P"_a, "rows"_a, "U"_a, "M"_a, "c"_a, "a"_a, "features"_a, "y"_a,
           "weight"_a, "task"_a, "loosen"_a, "open"_a, "to_boundary"_a, "scores"_a);

@@ -9,9 +9,11 @@
 
 namespace bomkl::automatic {
 
+enum class PoolKernel { gaussian, polynomial, laplacian };
+
 struct KernelMap {
-    bool polynomial;
-    double scale;              // Gaussian: 1 / (2 sigma^2); polynomial: 1 / d
+    PoolKernel kernel;
+    double scale;              // Gaussian: 1 / (2 sigma^2); polynomial: 1 / d; Laplacian: 1 / sigma
     const float* landmarks;    // packed [tile][d][64]
     const float* norms;        // squared lengths of the landmarks, as many as columns of the tiles
     int n_landmarks, landmark_tiles, features;
@@ -22,11 +24,18 @@ struct KernelMap {
 // Kernel values of n rows against the landmarks, n at most kBlock: out (n, 64 * landmark_tiles).
 inline void kernel_values(const Primitives<float>& with, const KernelMap& map, const float* x, int n, float* out) {
     const std::size_t width = std::size_t(map.landmark_tiles) * kTile;
-    multiply(with, x, map.features, n, map.features, map.landmarks, map.landmark_tiles, out, width);
     const float scale = float(map.scale);
+    if (map.kernel == PoolKernel::laplacian) {
+        for (int t = 0; t < n; ++t)
+            with.city_block(x + std::size_t(t) * map.features, map.features, map.landmarks, map.landmark_tiles, out + t * width);
+        for (std::size_t i = 0; i < n * width; ++i) out[i] *= -scale;
+        with.exp_many(out, n * width);
+        return;
+    }
+    multiply(with, x, map.features, n, map.features, map.landmarks, map.landmark_tiles, out, width);
     for (int t = 0; t < n; ++t) {
         float* row = out + t * width;
-        if (map.polynomial) {
+        if (map.kernel == PoolKernel::polynomial) {
             for (std::size_t j = 0; j < width; ++j) {
                 const float base = 1.0f + row[j] * scale;
                 row[j] = base * base;

@@ -304,9 +304,28 @@ void exp_many(T* values, std::size_t n) {
     }
 }
 
+// Every column sums its features in order, so that a distance has the same bits whatever rows come with it.
+template <class T>
+void city_block(const T* x, int features, const T* tiles, int n_tiles, T* out) {
+    constexpr int W = Simd<T>::width;
+    for (int q = 0; q < n_tiles; ++q)
+        for (int c = 0; c < kTile; c += kStripColumns<T>) {
+            const T* column = tiles + std::size_t(q) * features * kTile + c;
+            Strip<T> sum{};
+            for (int j = 0; j < features; ++j, column += kTile) {
+                const Vec<T> value = broadcast<T>(x[j]);
+                BOMKL_EACH(i) {
+                    const Vec<T> difference = load<T>(column + i * W) - value;
+                    sum.v[i] -= Simd<T>::min(difference, -difference);
+                }
+            }
+            sum.store_to(out + q * kTile + c);
+        }
+}
+
 template <class T>
 constexpr Primitives<T> table{tabulate<T>, evaluate<T>, evaluate_related<T>, append<T>, sum_lanes<T>, inner<T>,       scatter<T>,
-                              gather_inner<T>, relate<T>,      expand<T>, weighted_sum<T>, exp_many<T>};
+                              gather_inner<T>, relate<T>,      expand<T>, weighted_sum<T>, exp_many<T>, city_block<T>};
 
 }  // namespace
 

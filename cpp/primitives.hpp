@@ -93,8 +93,10 @@ struct Primitives {
                 int n, T* values);
     // weighted sum with kernel values that are already there
     T (*weighted_sum)(const T* coef, const T* values, int n);
-    // measured limits of this core, for benchmarks: exps of n values in place
+    // exps of n values in place
     void (*exp_many)(T* values, std::size_t n);
+    // sums of absolute differences of one row to n_tiles tiles of `features` values, packed one after another: out[slot]
+    void (*city_block)(const T* x, int features, const T* tiles, int n_tiles, T* out);
 };
 
 struct InstructionSet {

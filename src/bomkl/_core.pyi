@@ -60,7 +60,7 @@ def normal_scores(
     x: Double, sorted_columns: Double, table: Double, mean: Double, deviation: Double, out: Single
 ) -> None: ...
 def kernel_features(
-    x: Single, polynomial: bool, scale: float, landmarks: Single, norms: Single, whiten: Single, rank: int, out: Single
+    x: Single, kernel: int, scale: float, landmarks: Single, norms: Single, whiten: Single, rank: int, out: Single
 ) -> None: ...
 def newton_rows(
     w: Double,

@@ -20,12 +20,12 @@ class KernelChoice:
     ----------
     name : str
         What reports call it.
-    kind : {"gaussian", "polynomial"}
+    kind : {"gaussian", "polynomial", "laplacian"}
         Its function.
     geometry : str
         The view of the columns it works on.
     width : float
-        Of a Gaussian, in median distances of that view.
+        Of a Gaussian or Laplacian, in median distances of that view.
     ridge : float
         Strength of the prior.
     share : float
@@ -49,5 +49,7 @@ KERNELS = (
     KernelChoice("gaussian relevant normal 1/2", "gaussian", "relevant normal", 0.5, 0.03, 0.5),
     KernelChoice("gaussian relevant 1", "gaussian", "relevant standard", 1.0, 0.3, 0.25),
     KernelChoice("gaussian relevant normal 1", "gaussian", "relevant normal", 1.0, 0.1, 0.25),
+    KernelChoice("laplacian normal 1", "laplacian", "normal", 1.0, 0.1, 0.5),
+    KernelChoice("laplacian relevant normal 1/2", "laplacian", "relevant normal", 0.5, 0.1, 0.5),
 )
 COMPONENTS = (*(choice.name for choice in KERNELS), "linear")

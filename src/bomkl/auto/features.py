@@ -8,6 +8,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpstrf, dtrtri
+from scipy.spatial.distance import cdist
 
 from bomkl._core import BLOCK, kernel_features
 from bomkl.auto.geometry import VIEWS, Float, Single, Views, packed, varying_columns, view_width
@@ -16,6 +17,7 @@ from bomkl.auto.saved import Saved, State
 _SMALLEST = 1e-5  # what is left of a kernel matrix below this share of its largest eigenvalue is noise
 _PAIRS_OF = 500  # rows whose distances stand for all
 _WIDEST = 300  # columns that the linear component may have
+KERNELS = ("gaussian", "polynomial", "laplacian")  # numbered as the core knows them
 
 
 def squared_distances(a: Float, b: Float) -> Float:
@@ -23,18 +25,32 @@ def squared_distances(a: Float, b: Float) -> Float:
     return np.asarray(np.maximum((a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1)[None] - 2 * a @ b.T, 0))
 
 
-def median_distance(rows: Float) -> float:
+def city_block_distances(a: Float, b: Float) -> Float:
+    """Sum of absolute differences of each row of a to each row of b."""
+    return np.asarray(cdist(a, b, "cityblock"))
+
+
+def median_distance(rows: Float, city_block: bool = False) -> float:
     """Median distance of pairs of rows; 1 where there is none.
 
     Examples
     --------
-    >>> median_distance(np.array([[0.0], [3.0]]))
-    3.0
+    >>> median_distance(np.array([[0.0, 0.0], [3.0, 4.0]])), median_distance(np.array([[0.0, 0.0], [3.0, 4.0]]), True)
+    (5.0, 7.0)
     """
     rows = rows[:_PAIRS_OF]
-    pairs = squared_distances(rows, rows)[np.triu_indices(len(rows), 1)]
-    median = float(np.sqrt(np.median(pairs))) if len(pairs) else 1.0
+    distances = city_block_distances(rows, rows) if city_block else np.sqrt(squared_distances(rows, rows))
+    pairs = distances[np.triu_indices(len(rows), 1)]
+    median = float(np.median(pairs)) if len(pairs) else 1.0
     return median if median > 1e-12 else 1.0
+
+
+def kernel_matrix(kernel: str, scale: float, a: Float, b: Float) -> Float:
+    """Values of a kernel of the pool, each row of a with each row of b."""
+    if kernel == "polynomial":
+        return np.asarray((1 + a @ b.T * scale) ** 2)
+    distances = city_block_distances(a, b) if kernel == "laplacian" else squared_distances(a, b)
+    return np.exp(-distances * scale)
 
 
 @dataclass
@@ -43,7 +59,7 @@ class KernelFeatures:
 
     kind: ClassVar[str] = "kernel"
     geometry: str
-    polynomial: bool
+    kernel: str
     scale: float
     landmarks: Single
     norms: Single
@@ -52,16 +68,17 @@ class KernelFeatures:
     support: NDArray[np.int64]
 
     @classmethod
-    def of(cls, geometry: str, kind: str, width: float, rows: Single, support: NDArray[np.int64]) -> Self:
+    def of(cls, geometry: str, kernel: str, width: float, rows: Single, support: NDArray[np.int64]) -> Self:
         """Build the map from kept rows in their view; `support` numbers the rows that are landmarks."""
         double = rows.astype(np.float64)
         landmarks = double[support]
-        polynomial = kind == "polynomial"
-        scale = 1 / varying_columns(rows) if polynomial else 0.5 / (width * median_distance(double)) ** 2
-        if polynomial:
-            gram = (1 + landmarks @ landmarks.T * scale) ** 2
+        if kernel == "polynomial":
+            scale = 1 / varying_columns(rows)
+        elif kernel == "laplacian":
+            scale = 1 / (width * median_distance(double, city_block=True))
         else:
-            gram = np.exp(-squared_distances(landmarks, landmarks) * scale)
+            scale = 0.5 / (width * median_distance(double)) ** 2
+        gram = kernel_matrix(kernel, scale, landmarks, landmarks)
         # No entry is negative, so the mean of the row sums is close to the largest eigenvalue. Landmarks that others
         # stand for are left out; a triangular whitening costs the core half of what a full one does.
         factor, order, rank, _ = dpstrf(gram, lower=1, tol=_SMALLEST * gram.sum() / len(gram))
@@ -72,7 +89,7 @@ class KernelFeatures:
         norms[: len(landmarks)] = (landmarks**2).sum(axis=1)
         whiten = np.zeros((rank, rank + 1))
         whiten[:, :rank] = np.tril(dtrtri(factor[:rank, :rank], lower=1)[0]).T
-        return cls(geometry, polynomial, scale, tiles, norms, packed(whiten), int(rank), support)
+        return cls(geometry, kernel, scale, tiles, norms, packed(whiten), int(rank), support)
 
     @property
     def width(self) -> int:
@@ -83,7 +100,8 @@ class KernelFeatures:
         """Map rows, given in their views."""
         x = views[self.geometry]
         out = np.empty((len(x), self.width), dtype=np.float32)
-        kernel_features(x, self.polynomial, self.scale, self.landmarks, self.norms, self.whiten, self.rank, out)
+        number = KERNELS.index(self.kernel)
+        kernel_features(x, number, self.scale, self.landmarks, self.norms, self.whiten, self.rank, out)
         return out
 
     def landmark_rows(self) -> Single:
@@ -97,11 +115,7 @@ class KernelFeatures:
     def values(self, views: Views) -> Float:
         """Kernel values of rows at the landmarks."""
         x, landmarks = views[self.geometry].astype(np.float64), self.landmark_rows().astype(np.float64)
-        if self.polynomial:
-            powers: Float = (1 + x @ landmarks.T * self.scale) ** 2
-            return powers
-        gaussians: Float = np.exp(-squared_distances(x, landmarks) * self.scale)
-        return gaussians
+        return kernel_matrix(self.kernel, self.scale, x, landmarks)
 
     def geometries(self) -> tuple[str, ...]:
         """Name the views it needs."""
@@ -112,7 +126,7 @@ class KernelFeatures:
         return {
             "kind": self.kind,
             "geometry": self.geometry,
-            "kernel": "polynomial" if self.polynomial else "gaussian",
+            "kernel": self.kernel,
             "scale": self.scale,
             "landmarks": self.landmarks,
             "norms": self.norms,
@@ -124,13 +138,13 @@ class KernelFeatures:
     def from_state(cls, saved: Saved, columns: int, stored_rows: int) -> Self:
         """Go on where `to_state` was called."""
         geometry = saved.text("geometry", VIEWS)
-        polynomial = saved.text("kernel", ("gaussian", "polynomial")) == "polynomial"
+        kernel = saved.text("kernel", KERNELS)
         support = saved.array("support", (None,), np.int64, 0, stored_rows - 1)
         rank = len(support)
         tiles = -(-rank // BLOCK)
         return cls(
             geometry,
-            polynomial,
+            kernel,
             saved.number("scale", 0.0),
             saved.array("landmarks", (tiles, view_width(geometry, columns), BLOCK), np.float32),
             saved.array("norms", (tiles * BLOCK,), np.float32, 0.0),

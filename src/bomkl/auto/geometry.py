@@ -23,6 +23,7 @@ _CLIP = 8.0  # standardised values beyond it tell an outlier, and how far out it
 _FAR = 1000.0  # common-scale values beyond it are as far as single precision can tell apart
 _TAIL = 1e-3  # normal scores stay within this quantile and its mirror
 _LEADING = 8  # principal components of the view "leading"
+_FLOOR = 0.5  # least deviation of a column of two values, in their distance, where relevance scales the columns
 _CONSTANT = 1e-9  # a deviation below this share of the mean is rounding
 
 
@@ -51,13 +52,31 @@ def view_width(name: str, columns: int) -> int:
     return min(_LEADING, columns) if name == "leading" else columns
 
 
+def two_valued_scale(rows: Float) -> Float:
+    """Factors that bring columns of two values from deviation 1 to what they would have at a deviation of at least 0.5.
+
+    The rarer one of two values is, the farther apart standardising moves them: without a floor, rare flags decide which
+    rows are close. Other columns have factor 1.
+
+    Examples
+    --------
+    >>> two_valued_scale(np.array([[0, 1.0], [0, 2.0], [0, 3.0], [8, 4.0]]))
+    array([0.8660254, 1.       ])
+    """
+    low, high = rows.min(axis=0), rows.max(axis=0)
+    two = ((rows == low) | (rows == high)).all(axis=0) & (high > low)
+    with np.errstate(over="ignore"):
+        share = rows.std(axis=0) / np.where(two, high - low, 1.0)
+    return np.where(two, np.minimum(1.0, share / _FLOOR), 1.0)
+
+
 @dataclass
 class Geometry:
     """Column scalings.
 
     "standard": mean 0 and deviation 1, clipped; "common": median 0, one scale for all columns; "normal": through their
     empirical distribution to normal scores; "leading": first principal components of "common"; "relevant ...":
-    standard or normal columns multiplied by their relevance.
+    standard or normal columns multiplied by their relevance, columns of two values with a floor under their deviation.
     """
 
     mean: Float

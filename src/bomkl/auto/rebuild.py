@@ -13,7 +13,7 @@ from bomkl.auto.component import Component, NewtonComponent
 from bomkl.auto.constants import KERNELS
 from bomkl.auto.features import Features, KernelFeatures, LinearFeatures
 from bomkl.auto.fit import fitted_means, ridge_fit
-from bomkl.auto.geometry import Float, Geometry, Single, varying_columns
+from bomkl.auto.geometry import Float, Geometry, Single, two_valued_scale, varying_columns
 from bomkl.auto.newton import NewtonRegression
 from bomkl.auto.task import LearnerSettings, Task
 
@@ -51,7 +51,10 @@ def build(
 
         doubts, relevances = zip(*run(probe, (0, 1)), strict=True)
         doubt = doubts[0] + doubts[1] + _LEAST_DOUBT
-        geometry.relevance = dict(zip(("standard", "normal"), relevances, strict=True))
+        floor = two_valued_scale(X)
+        geometry.relevance = {
+            name: each * floor for name, each in zip(("standard", "normal"), relevances, strict=True)
+        }
         views = geometry.views(X, {choice.geometry for choice in KERNELS} | {"standard", "normal"})
 
         def component(i: int) -> Component:

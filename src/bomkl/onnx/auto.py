@@ -58,13 +58,19 @@ def _component_scores(graph: Graph, views: Views, component: Any) -> str:
     if isinstance(features, KernelFeatures):
         landmarks = features.landmark_rows()
         stored = StoredRows(graph, views[features.geometry], landmarks)
-        kernel = Polynomial(2, features.scale, 1.0) if features.polynomial else Gaussian((2 * features.scale) ** -0.5)
-        columns = stored.kernel(kernel, np.arange(len(landmarks)))
+        columns = _kernel(stored, features.kernel, features.scale, len(landmarks))
         weights = features.whitening().astype(np.float64) @ weights
     else:
         names = features.geometries()
         columns = graph.add("Concat", *(views[name] for name in names), axis=1)
     return graph.add("Add", graph.add("MatMul", columns, graph.number(weights)), graph.number(constant))
+
+
+def _kernel(stored: StoredRows, kind: str, scale: float, landmarks: int) -> str:
+    if kind == "laplacian":
+        return stored.laplacian(scale)
+    kernel = Polynomial(2, scale, 1.0) if kind == "polynomial" else Gaussian((2 * scale) ** -0.5)
+    return stored.kernel(kernel, np.arange(landmarks))
 
 
 def _combined(graph: Graph, S: str, learner: RowLearner) -> str:

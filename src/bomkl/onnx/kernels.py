@@ -14,6 +14,7 @@ from bomkl.onnx.graph import Graph
 
 # Where the engine takes exp(x) as zero: a vanishing kernel must vanish in both, for its sign is a vote.
 _VANISHES_BELOW = {np.dtype(np.float32): -124 * math.log(2), np.dtype(np.float64): -1020 * math.log(2)}
+_COLUMNS_AT_A_TIME = 8
 _ROUNDING = 1e-14  # of the sum of many products, relative to the size of the products
 
 
@@ -67,6 +68,17 @@ class StoredRows:
             case Cosine():
                 return self._columns(self.cosine, used)
         raise TypeError(f"{kernel!r} is not a kernel of bomkl.kernels")
+
+    def laplacian(self, scale: float) -> str:
+        """Exponentials of city-block distances with all stored rows, a few columns at a time to bound the memory."""
+        graph, total = self._graph, ""
+        for begin in range(0, self._exact.shape[1], _COLUMNS_AT_A_TIME):
+            places = np.arange(begin, min(begin + _COLUMNS_AT_A_TIME, self._exact.shape[1]))
+            rows = graph.add("Unsqueeze", graph.columns(self._rows, places), graph.integers([1]))
+            difference = graph.add("Abs", graph.add("Sub", rows, graph.number(self._exact[:, places])))
+            part = graph.add("ReduceSum", difference, graph.integers([2]), keepdims=0)
+            total = graph.add("Add", total, part) if total else part
+        return self._exp(total, -scale)
 
     @cached_property
     def inner(self) -> str:
