@@ -22,7 +22,7 @@ from bomkl.auto.rebuild import Mapper
 class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
     """Budget online multiple kernel classification with nothing to tune.
 
-    A pool of eight kernels on one bounded set of stored rows and a linear model; each is an online Newton logistic
+    A pool of ten kernels on one bounded set of stored rows and a linear model; each is an online Newton logistic
     regression, and their combination is learned as well. Scales, widths and landmarks come from rows already seen. The
     result does not depend on how the rows are split into calls.
 

@@ -49,7 +49,7 @@ KERNELS = (
     KernelChoice("gaussian relevant normal 1/2", "gaussian", "relevant normal", 0.5, 0.03, 0.5),
     KernelChoice("gaussian relevant 1", "gaussian", "relevant standard", 1.0, 0.3, 0.25),
     KernelChoice("gaussian relevant normal 1", "gaussian", "relevant normal", 1.0, 0.1, 0.25),
-    KernelChoice("laplacian normal 1", "laplacian", "normal", 1.0, 0.1, 0.5),
+    KernelChoice("laplacian normal 1", "laplacian", "normal", 1.0, 0.1, 0.25),
     KernelChoice("laplacian relevant normal 1/2", "laplacian", "relevant normal", 0.5, 0.1, 0.5),
 )
 COMPONENTS = (*(choice.name for choice in KERNELS), "linear")
