@@ -52,9 +52,7 @@ def build(
         doubts, relevances = zip(*run(probe, (0, 1)), strict=True)
         doubt = doubts[0] + doubts[1] + _LEAST_DOUBT
         floor = two_valued_scale(X)
-        geometry.relevance = {
-            name: each * floor for name, each in zip(("standard", "normal"), relevances, strict=True)
-        }
+        geometry.relevance = {name: each * floor for name, each in zip(("standard", "normal"), relevances, strict=True)}
         views = geometry.views(X, {choice.geometry for choice in KERNELS} | {"standard", "normal"})
 
         def component(i: int) -> Component:
