@@ -1,12 +1,14 @@
 // The part of bomkl._core that the zero-tuning learner uses: functions on arrays, which they change in place.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/tuple.h>
 
 #include <stdexcept>
 
 #include "auto_combination.hpp"
 #include "auto_features.hpp"
 #include "auto_newton.hpp"
+#include "auto_rounds.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -159,6 +161,54 @@ void bind_combine_rows(InOut<double, 2> w, InOut<double, 3> P, InOut<double, 1> 
     }
 }
 
+Units units_of(int log_rows) {
+    require(log_rows >= 0 && log_rows <= kMostLogRows, "a round has at most 2^38 rows");
+    return Units(log_rows);
+}
+
+void bind_component_sums(In<float, 2> features, int rank, In<double, 2> w, In<double, 2> y, In<double, 1> weight, int task,
+                         int log_rows, InOut<double, 2> scores, InOut<std::int64_t, 1> information,
+                         InOut<std::int64_t, 2> coarse, InOut<std::int64_t, 2> fine) {
+    const std::size_t n = features.shape(0), width = features.shape(1), outputs = w.shape(0);
+    require(n <= kMostBlockRows && width % kTile == 0 && w.shape(1) == width && rank > 0 && std::size_t(rank) <= width &&
+                y.shape(0) == n && y.shape(1) == outputs && weight.size() == n && scores.shape(0) == n &&
+                scores.shape(1) == outputs && information.size() == triangle_size(rank) && coarse.shape(0) == outputs &&
+                coarse.shape(1) == std::size_t(rank) && fine.shape(0) == outputs && fine.shape(1) == std::size_t(rank) &&
+                task >= 0 && task <= int(Task::huber),
+            "the arrays of a block do not fit together");
+    const Units units = units_of(log_rows);
+    const auto& with = primitives();
+    nb::gil_scoped_release release;
+    component_sums(with, features.data(), int(n), width, rank, w.data(), int(outputs), y.data(), weight.data(), Task(task),
+                   units, scores.data(), {information.data(), coarse.data(), fine.data()});
+}
+
+void bind_combination_sums(InOut<double, 2> w, InOut<double, 3> P, InOut<double, 1> weights, InOut<double, 1> log_final,
+                           In<double, 3> S, In<double, 2> y, In<double, 1> weight, int task, int log_rows,
+                           InOut<double, 2> out, InOut<std::int64_t, 1> coarse, InOut<std::int64_t, 1> fine) {
+    Combiner combine = combiner(w, P, weights, log_final, 0.0, S, task);
+    const std::size_t n = S.shape(0), m = S.shape(1), outputs = S.shape(2), stacks = w.shape(0);
+    const std::size_t size = combination_size(int(m), int(stacks));
+    require(y.shape(0) == n && y.shape(1) == outputs && weight.size() == n && out.shape(0) == n && out.shape(1) == outputs &&
+                coarse.size() == size && fine.size() == size,
+            "the rows do not fit the combination");
+    const Units units = units_of(log_rows);
+    nb::gil_scoped_release release;
+    combination_sums(combine, int(m), int(stacks), int(outputs), Task(task), S.data(), n, y.data(), weight.data(), units,
+                     out.data(), coarse.data(), fine.data());
+}
+
+bool bind_solve_symmetric(In<double, 2> A, InOut<double, 2> b) {
+    require(A.shape(0) == A.shape(1) && b.shape(0) == A.shape(0), "the shapes of an equation do not fit together");
+    nb::gil_scoped_release release;
+    return solve_symmetric(A.data(), int(A.shape(0)), b.data(), int(b.shape(1)));
+}
+
+std::tuple<double, double, double> bind_round_units(int log_rows) {
+    const Units units = units_of(log_rows);
+    return {units.information, units.coarse, units.fine};
+}
+
 }  // namespace
 
 void bind_auto(nb::module_& m, const InstructionSet& (*chosen_set)()) {
@@ -177,6 +227,14 @@ void bind_auto(nb::module_& m, const InstructionSet& (*chosen_set)()) {
     m.def("combine_scores", &bind_combine_scores, "w"_a, "P"_a, "weights"_a, "log_final"_a, "scores"_a, "task"_a, "out"_a);
     m.def("combine_rows", &bind_combine_rows, "w"_a, "P"_a, "weights"_a, "log_final"_a, "share"_a, "scores"_a, "y"_a,
           "weight"_a, "task"_a, "loss_sum"_a, "error_sum"_a, "out"_a);
+    m.attr("ROUND_BLOCK") = kMostBlockRows;
+    m.def("component_sums", &bind_component_sums, "features"_a, "rank"_a, "w"_a, "y"_a, "weight"_a, "task"_a, "log_rows"_a,
+          "scores"_a, "information"_a, "coarse"_a, "fine"_a);
+    m.def("combination_sums", &bind_combination_sums, "w"_a, "P"_a, "weights"_a, "log_final"_a, "scores"_a, "y"_a,
+          "weight"_a, "task"_a, "log_rows"_a, "out"_a, "coarse"_a, "fine"_a);
+    m.def("solve_symmetric", &bind_solve_symmetric, "A"_a, "b"_a,
+          "Solve A x = b in place by Cholesky's method; False where A is not positive definite.");
+    m.def("round_units", &bind_round_units, "log_rows"_a, "Units to one of the sums of a round: information, coarse, fine.");
 }
 
 }  // namespace bomkl

@@ -71,6 +71,35 @@ public:
         for (int j = 0; j < c_.stacks; ++j) learn_stack(j, y, weight);
     }
 
+    // What the row that `score` was called with last says to stack j: its pull on the weights is added to `gradient`, its
+    // curvature is one rank-one term, h x x', per output.
+    template <class Term>
+    void stack_terms(int j, const double* y, double weight, double* gradient, Term&& term) {
+        const int m = c_.components;
+        means(f(j), outputs_, task_, p_.data());
+        std::fill(mean_.begin(), mean_.end(), 0.0);
+        for (int k = 0; k < outputs_; ++k) {
+            double residual = y[k] - p_[k];
+            if (task_ == Task::huber) residual = std::clamp(residual, -kHuber, kHuber);
+            for (int i = 0; i < m; ++i) {
+                mean_[i] += p_[k] * clipped_[i * outputs_ + k];
+                gradient[i] += weight * residual * clipped_[i * outputs_ + k];
+            }
+        }
+        for (int k = 0; k < outputs_; ++k) {
+            double h = weight;
+            if (task_ == Task::binary) h *= std::max(p_[k] * (1 - p_[k]), 1e-4);
+            if (task_ == Task::multiclass) h *= p_[k];
+            if (task_ == Task::huber) h *= kHuber / std::max(std::abs(y[k] - p_[k]), kHuber);
+            for (int i = 0; i < m; ++i)
+                x_[i] = clipped_[i * outputs_ + k] - (task_ == Task::multiclass ? mean_[i] : 0.0);
+            term(x_.data(), h);
+        }
+    }
+
+    // Scores by stack j of the row that `score` was called with last; those of the mixture come after the stacks.
+    const double* candidate(int j) { return f(j); }
+
 private:
     double* f(int j) { return f_.data() + std::size_t(j) * outputs_; }
 
@@ -84,34 +113,18 @@ private:
     void learn_stack(int j, const double* y, double weight) {
         const int m = c_.components;
         double* P = c_.P + std::size_t(j) * m * m;
-        means(f(j), outputs_, task_, p_.data());
         std::fill(gradient_.begin(), gradient_.end(), 0.0);
-        std::fill(mean_.begin(), mean_.end(), 0.0);
-        for (int k = 0; k < outputs_; ++k) {
-            double residual = y[k] - p_[k];
-            if (task_ == Task::huber) residual = std::clamp(residual, -kHuber, kHuber);
-            for (int i = 0; i < m; ++i) {
-                mean_[i] += p_[k] * clipped_[i * outputs_ + k];
-                gradient_[i] += weight * residual * clipped_[i * outputs_ + k];
-            }
-        }
-        for (int k = 0; k < outputs_; ++k) {  // curvature: one rank-one term per output
-            double h = weight;
-            if (task_ == Task::binary) h *= std::max(p_[k] * (1 - p_[k]), 1e-4);
-            if (task_ == Task::multiclass) h *= p_[k];
-            if (task_ == Task::huber) h *= kHuber / std::max(std::abs(y[k] - p_[k]), kHuber);
-            for (int i = 0; i < m; ++i)
-                x_[i] = clipped_[i * outputs_ + k] - (task_ == Task::multiclass ? mean_[i] : 0.0);
+        stack_terms(j, y, weight, gradient_.data(), [&](const double* x, double h) {
             double q = 0;
             for (int i = 0; i < m; ++i) {
                 v_[i] = 0;
-                for (int l = 0; l < m; ++l) v_[i] += P[i * m + l] * x_[l];
-                q += v_[i] * x_[i];
+                for (int l = 0; l < m; ++l) v_[i] += P[i * m + l] * x[l];
+                q += v_[i] * x[i];
             }
             const double shrink = h / (1 + h * q);
             for (int i = 0; i < m; ++i)
                 for (int l = 0; l < m; ++l) P[i * m + l] -= shrink * v_[i] * v_[l];
-        }
+        });
         for (int i = 0; i < m; ++i)
             for (int l = 0; l < m; ++l) c_.w[j * m + i] += P[i * m + l] * gradient_[l];
     }

@@ -97,6 +97,8 @@ struct Primitives {
     void (*exp_many)(T* values, std::size_t n);
     // sums of absolute differences of one row to n_tiles tiles of `features` values, packed one after another: out[slot]
     void (*city_block)(const T* x, int features, const T* tiles, int n_tiles, T* out);
+    // sums += values in whole units, `units` to one; no value may have more than 2^51 units
+    void (*add_fixed)(const T* values, std::size_t n, double units, std::int64_t* sums);
 };
 
 struct InstructionSet {

@@ -102,26 +102,29 @@ def test_every_algorithm_of_the_paper(name):
     assert_same(model, rows(seed=1), 1e-7)
 
 
-@pytest.mark.parametrize("drift", [None, "adapt"])
+LEARNERS_OF_AUTO = [{}, {"drift": "adapt"}, {"update": "rounds"}]
+
+
+@pytest.mark.parametrize("how", LEARNERS_OF_AUTO, ids=str)
 @pytest.mark.parametrize("n", [1, 5, 12, 40, 150, 400])
 @pytest.mark.parametrize("n_classes", [2, 4])
-def test_auto_classifier_at_every_stage(n_classes, n, drift):
+def test_auto_classifier_at_every_stage(n_classes, n, how):
     X = rows(n)
     X[:, 3] = np.round(X[:, 3])  # values that come again and again
     names = np.array(["d", "c", "b", "a"])
-    model = AutoMKLClassifier(budget=40, drift=drift, random_state=0).partial_fit(X, names[labels(X, n_classes)])
+    model = AutoMKLClassifier(budget=40, random_state=0, **how).partial_fit(X, names[labels(X, n_classes)])
     queries = rows(60, seed=1)
     queries[:30, 3] = np.round(queries[:30, 3])
     queries[-1] = 1e200
     assert_same(model, queries, 1e-3)
 
 
-@pytest.mark.parametrize("drift", [None, "adapt"])
+@pytest.mark.parametrize("how", LEARNERS_OF_AUTO, ids=str)
 @pytest.mark.parametrize("loss", ["squared", "huber"])
 @pytest.mark.parametrize("n", [5, 40, 400])
-def test_auto_regressor_at_every_stage(n, loss, drift):
+def test_auto_regressor_at_every_stage(n, loss, how):
     X = rows(n)
-    model = AutoMKLRegressor(budget=40, loss=loss, drift=drift, random_state=0).fit(X, 100 + X[:, 0] * X[:, 1])
+    model = AutoMKLRegressor(budget=40, loss=loss, random_state=0, **how).fit(X, 100 + X[:, 0] * X[:, 1])
     assert_same(model, rows(60, seed=1), 1e-5)
 
 

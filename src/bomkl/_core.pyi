@@ -101,3 +101,37 @@ def combine_rows(
     error_sum: Double,
     out: Double,
 ) -> None: ...
+
+ROUND_BLOCK: int
+
+Whole = NDArray[np.int64]
+
+def component_sums(
+    features: Single,
+    rank: int,
+    w: Double,
+    y: Double,
+    weight: Double,
+    task: int,
+    log_rows: int,
+    scores: Double,
+    information: Whole,
+    coarse: Whole,
+    fine: Whole,
+) -> None: ...
+def combination_sums(
+    w: Double,
+    P: Double,
+    weights: Double,
+    log_final: Double,
+    scores: Double,
+    y: Double,
+    weight: Double,
+    task: int,
+    log_rows: int,
+    out: Double,
+    coarse: Whole,
+    fine: Whole,
+) -> None: ...
+def solve_symmetric(A: Double, b: Double) -> bool: ...
+def round_units(log_rows: int) -> tuple[float, float, float]: ...

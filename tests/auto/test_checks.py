@@ -17,6 +17,7 @@ EXPECTED_FAILURES = {
 ESTIMATORS = [
     AutoMKLClassifier(budget=20),
     AutoMKLClassifier(budget=20, drift="adapt"),
+    AutoMKLClassifier(budget=20, update="rounds"),
     AutoMKLRegressor(budget=20),
     AutoMKLRegressor(budget=20, loss="huber"),
 ]

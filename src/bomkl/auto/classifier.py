@@ -32,6 +32,10 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         Largest number of stored rows. Memory and time a row grow with its square.
     drift : {None, "adapt"}, default=None
         "adapt" for streams whose distribution changes: it recovers from changes and takes about three times as long.
+    update : {"rows", "rounds"}, default="rows"
+        When the model learns: after every row, or, for large tables, in rounds that grow with the rows seen. Rounds
+        take less than half the time on one thread, use all threads of `n_jobs`, and can be split over machines
+        (`bomkl.merge`, `bomkl.dask`). Predictions include every row given so far either way.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes; "balanced" needs all labels and so works with `fit` only.
     n_jobs : int or None, default=None
@@ -79,12 +83,14 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         self,
         budget: int = 1000,
         drift: str | None = None,
+        update: str = "rows",
         class_weight: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.budget = budget
         self.drift = drift
+        self.update = update
         self.class_weight = class_weight
         self.n_jobs = n_jobs
         self.random_state = random_state

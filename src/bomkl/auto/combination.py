@@ -41,15 +41,13 @@ class Combination:
     def scores(self, S: Float, task: Task) -> Float:
         """Combine component scores (n, components, outputs)."""
         out = np.empty((S.shape[0], S.shape[2]))
-        combine_scores(*self._arrays(), _centred(S, task), int(task), out)
+        combine_scores(*self.arrays(), centred(S, task), int(task), out)
         return out
 
     def score_and_learn(self, S: Float, y: Float, weight: Float, task: Task) -> Float:
         """Combine the scores of each row just before the weights learn from it."""
         out = np.empty(y.shape)
-        combine_rows(
-            *self._arrays(), SHARE, _centred(S, task), y, weight, int(task), self.loss_sum, self.error_sum, out
-        )
+        combine_rows(*self.arrays(), SHARE, centred(S, task), y, weight, int(task), self.loss_sum, self.error_sum, out)
         return out
 
     def final_shares(self) -> Float:
@@ -113,11 +111,13 @@ class Combination:
         saved.end()
         return combination
 
-    def _arrays(self) -> tuple[Float, Float, Float, Float]:
+    def arrays(self) -> tuple[Float, Float, Float, Float]:
+        """Arrays in the order of the core."""
         return self.stack_w, self.stack_covariance, self.weights, self.log_final
 
 
-def _centred(S: Float, task: Task) -> Float:
+def centred(S: Float, task: Task) -> Float:
+    """Component scores as the core combines them: those of several classes have mean zero."""
     if task is not Task.MULTICLASS:
         return np.ascontiguousarray(S)
     total = np.zeros(S.shape[:2])  # summed class by class: an order that does not depend on the number of rows

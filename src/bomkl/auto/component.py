@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from bomkl.auto.features import Features, KernelFeatures, features_from_state
 from bomkl.auto.geometry import Float, Views
+from bomkl.auto.information import Information
 from bomkl.auto.newton import NewtonRegression
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.task import Task
@@ -75,7 +76,12 @@ class NewtonComponent:
     kind: ClassVar[str] = "newton"
     name: str
     features: Features
-    regression: NewtonRegression
+    regression: NewtonRegression | Information
+
+    @classmethod
+    def fitted(cls, name: str, features: Features, w: Float, covariance: Float) -> Self:
+        """Start from a posterior mean (r, outputs) and covariance (r, r)."""
+        return cls(name, features, NewtonRegression.of(w, covariance, features.width))
 
     @property
     def cost(self) -> float:
@@ -98,6 +104,7 @@ class NewtonComponent:
 
     def score_and_learn(self, views: Views, y: Float, weight: Float, task: Task, forget: float, seen: int) -> Float:
         """Score rows, each just before it is learned."""
+        assert isinstance(self.regression, NewtonRegression)
         return self.regression.score_and_learn(self.features(views), y, weight, task, forget, seen)
 
     def scorer(self) -> Scorer:
@@ -123,7 +130,24 @@ class NewtonComponent:
         return cls(name, features, regression)
 
 
-kinds: dict[str, type[Component]] = {each.kind: each for each in (NewtonComponent,)}
+class RoundsComponent(NewtonComponent):
+    """The same regression when it learns in rounds: it holds information, and `rounds` says what to learn."""
+
+    kind: ClassVar[str] = "rounds"
+
+    @classmethod
+    def fitted(cls, name: str, features: Features, w: Float, covariance: Float) -> Self:
+        """Start from a posterior mean (r, outputs) and covariance (r, r)."""
+        return cls(name, features, Information.of(w, covariance, features.width))
+
+    @classmethod
+    def from_state(cls, name: str, saved: Saved, shape: Shape) -> Self:
+        """Go on where `to_state` was called."""
+        features = features_from_state(saved.part("features"), shape.columns, shape.stored_rows)
+        return cls(name, features, Information.from_state(saved.part("regression"), features.rank + 1, shape.outputs))
+
+
+kinds: dict[str, type[Component]] = {each.kind: each for each in (NewtonComponent, RoundsComponent)}
 
 
 def component_state(component: Component) -> State:

@@ -15,12 +15,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bomkl._validation import check_count, check_n_jobs, first_not_a_number, parameter_error
+from bomkl._validation import check_choice, check_count, check_n_jobs, first_not_a_number, parameter_error
 from bomkl.auto.constants import FIRST_STAGE
 from bomkl.auto.drift import AdaptiveLearner
 from bomkl.auto.explain import Explanation, explain_row
 from bomkl.auto.geometry import Float
 from bomkl.auto.rebuild import Mapper
+from bomkl.auto.rounds import RoundLearner
 from bomkl.auto.rows import RowLearner
 from bomkl.auto.saved import State
 from bomkl.auto.task import LearnerSettings
@@ -42,11 +43,14 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
         check_count(owner, "budget", self.budget)
         if self.drift not in (None, "adapt"):
             raise parameter_error(owner, "drift", "None or 'adapt'", self.drift)
+        check_choice(owner, "update", self.update, ("rows", "rounds"))
+        if self.update == "rounds" and self.drift is not None:
+            raise parameter_error(owner, "drift", "None with update='rounds', which never forgets", self.drift)
         check_n_jobs(owner, self.n_jobs)
 
     def _learning_settings(self) -> dict[str, Any]:
         """Return the settings that must not change while learning goes on."""
-        return {name: getattr(self, name) for name in ("budget", "drift", "loss") if hasattr(self, name)}
+        return {name: getattr(self, name) for name in ("budget", "drift", "update", "loss") if hasattr(self, name)}
 
     def _prepare(self, first: bool) -> None:
         """Check the settings: all at the start, later that they are the same."""
@@ -72,7 +76,13 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
                 UserWarning,
                 stacklevel=4,
             )
-        self._learner: Learner = (RowLearner if self.drift is None else AdaptiveLearner)(settings, n_classes)
+        self._learner: Learner = self._kind(self.drift, self.update)(settings, n_classes)
+
+    @staticmethod
+    def _kind(drift: Any, update: Any) -> type[Learner]:
+        if drift is not None:
+            return AdaptiveLearner
+        return RoundLearner if update == "rounds" else RowLearner
 
     def _sign(self) -> float:
         """Return -1 where the learner's score is the negative of the estimator's."""
@@ -144,7 +154,7 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
     @property
     def _leader(self) -> RowLearner:
         check_is_fitted(self)
-        return self._learner if isinstance(self._learner, RowLearner) else self._learner.leader
+        return self._learner.leader
 
     @property
     def n_seen_(self) -> int:
@@ -259,10 +269,13 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
     def _check_saved(self) -> None:
         """Refuse a saved state whose parts do not fit together."""
         started = vars(self).get("_started_with")
+        if isinstance(started, dict) and "update" not in started:  # as in files of version 0.1.0
+            self._started_with = started = started | {"update": "rows"}
         if not isinstance(started, dict) or sorted(started) != sorted(self._learning_settings()):
             raise ValueError(f"'_started_with' of the saved model must hold its settings. Got {started!r} instead.")
         settings = self._learner.settings
-        if started["budget"] != settings.budget or (started["drift"] is None) != isinstance(self._learner, RowLearner):
+        kind = self._kind(started["drift"], started["update"])
+        if started["budget"] != settings.budget or type(self._learner) is not kind:
             raise ValueError("The settings of the saved model are not those of its learner.")
 
 

@@ -14,7 +14,6 @@ from bomkl.auto.constants import KERNELS
 from bomkl.auto.features import Features, KernelFeatures, LinearFeatures
 from bomkl.auto.fit import fitted_means, ridge_fit
 from bomkl.auto.geometry import Float, Geometry, Single, two_valued_scale, varying_columns
-from bomkl.auto.newton import NewtonRegression
 from bomkl.auto.task import LearnerSettings, Task
 
 _LEAST_RELEVANCE = 0.05
@@ -36,7 +35,13 @@ def in_order(run: Mapper, function: Callable[[int], Any], costs: list[float]) ->
 
 
 def build(
-    X: Float, targets: Float, weight: Float, settings: LearnerSettings, task: Task, run: Mapper
+    X: Float,
+    targets: Float,
+    weight: Float,
+    settings: LearnerSettings,
+    task: Task,
+    run: Mapper,
+    kind: type[NewtonComponent] = NewtonComponent,
 ) -> tuple[Geometry, list[Component]]:
     """Make the views of the columns and the components, fitted to the first rows of a stream."""
     with one_blas_thread():
@@ -65,8 +70,7 @@ def build(
                 name, rows, ridge = choice.name, views[choice.geometry], choice.ridge
                 features = KernelFeatures.of(choice.geometry, choice.kind, choice.width, rows, support)
             F = features(views)[:, : features.rank + 1].astype(np.float64)
-            regression = NewtonRegression.of(*ridge_fit(F, targets, weight, ridge, task), features.width)
-            return NewtonComponent(name, features, regression)
+            return kind.fitted(name, features, *ridge_fit(F, targets, weight, ridge, task))
 
         return geometry, in_order(run, component, [choice.share for choice in KERNELS] + [0.0])
 

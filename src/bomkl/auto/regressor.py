@@ -30,6 +30,10 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         "huber" for targets with outliers: linear beyond one (robust) standard deviation of the target.
     drift : {None, "adapt"}, default=None
         "adapt" for streams whose distribution changes: it recovers from changes and takes about three times as long.
+    update : {"rows", "rounds"}, default="rows"
+        When the model learns: after every row, or, for large tables, in rounds that grow with the rows seen. Rounds
+        take less than half the time on one thread, use all threads of `n_jobs`, and can be split over machines
+        (`bomkl.merge`, `bomkl.dask`). Predictions include every row given so far either way.
     n_jobs : int or None, default=None
         Threads; -1 for all cores. The result does not depend on it.
     random_state : int, RandomState or None, default=None
@@ -69,12 +73,14 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         budget: int = 1000,
         loss: str = "squared",
         drift: str | None = None,
+        update: str = "rows",
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.budget = budget
         self.loss = loss
         self.drift = drift
+        self.update = update
         self.n_jobs = n_jobs
         self.random_state = random_state
 

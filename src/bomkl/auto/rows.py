@@ -216,12 +216,15 @@ class RowLearner:
         self.kept_X, self.kept_y, self.kept_weight = [X], [y], [weight]
         if self.task.is_regression:
             self.centre, self.spread = target_scale(y, self.settings.huber)
-        self.geometry, self.components = build(X, self._targets(y), weight, self.settings, self.task, run)
+        self.geometry, self.components = self._build(X, self._targets(y), weight, run)
         if self.seen == self.settings.budget:
             self.support = X
             self.kept_X, self.kept_y, self.kept_weight = [], [], []
             self._forget_unused_rows()
             self.combination.loss_sum[:] = 0
+
+    def _build(self, X: Float, targets: Float, weight: Float, run: Mapper) -> tuple[Geometry, list[Component]]:
+        return build(X, targets, weight, self.settings, self.task, run)
 
     def _book_errors(self) -> None:
         """Put errors aside in units of the target, whose scale is about to change."""
@@ -249,6 +252,11 @@ class RowLearner:
         self._forget_unused_rows()
 
     # ------------------------------------------------------------ insight
+
+    @property
+    def leader(self) -> RowLearner:
+        """The learner that predictions are made with."""
+        return self
 
     def stored_rows(self) -> Float:
         """Rows in memory: all while the budget lasts, then the landmarks."""

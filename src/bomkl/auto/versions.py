@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from bomkl.auto.drift import AdaptiveLearner
+from bomkl.auto.rounds import RoundLearner
 from bomkl.auto.rows import RowLearner
 from bomkl.auto.saved import Saved, State
 
 VERSION = 2
-Learner = RowLearner | AdaptiveLearner
-_KINDS: dict[str, type[Learner]] = {each.kind: each for each in (RowLearner, AdaptiveLearner)}
+Learner = RowLearner | AdaptiveLearner  # a RoundLearner is a RowLearner
+_KINDS: dict[str, type[Learner]] = {each.kind: each for each in (RowLearner, RoundLearner, AdaptiveLearner)}
 
 
 def learner_state(learner: Learner) -> State:

@@ -27,6 +27,8 @@ def auto_scores(graph: Graph, estimator: Any) -> str:
     """Add the scores of a fitted estimator: log odds, the log probability of each class, or the prediction."""
     rows = graph.clip(graph.rows, -LARGEST, LARGEST)
     learner: RowLearner | AdaptiveLearner = estimator._learner
+    if isinstance(learner, RowLearner):
+        learner = learner.leader
     score: Any = _adaptive_scores if isinstance(learner, AdaptiveLearner) else _scores
     scores: str = score(graph, rows, learner)
     if learner.task.is_regression:

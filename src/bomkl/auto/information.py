@@ -1,0 +1,92 @@
+"""Newton regression that learns in rounds: posterior mean and information, both in double precision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from bomkl._core import BLOCK, linear_scores, solve_symmetric
+from bomkl.auto.geometry import Float, Single
+from bomkl.auto.saved import Saved, State
+
+
+@dataclass
+class Information:
+    """Posterior mean w (outputs, width) and information (rank, rank), the inverse of the covariance."""
+
+    w: Float
+    matrix: Float
+
+    @classmethod
+    def of(cls, w: Float, covariance: Float, width: int) -> Self:
+        """Start from a posterior mean (r, outputs) and covariance (r, r) in features of some width."""
+        means = np.zeros((w.shape[1], width))
+        means[:, : len(w)] = w.T
+        return cls(means, inverse(covariance))
+
+    @property
+    def rank(self) -> int:
+        """Features in use, the constant included."""
+        return len(self.matrix)
+
+    def means(self) -> Float:
+        """Posterior mean, (outputs, width)."""
+        return self.w
+
+    def scores(self, F: Single, means: Float) -> Float:
+        """Score rows of features with the posterior mean of `means`."""
+        out = np.empty((len(F), len(means)))
+        linear_scores(F, means, self.rank, out)
+        return out
+
+    def learned(self, information: Float, pull: Float) -> Information:
+        """Take the sums of a round in by one Newton step: sum h x x' and sum x (y - p), (outputs, rank), at w."""
+        matrix = self.matrix + information
+        w = self.w.copy()
+        w[:, : self.rank] += solution(matrix, np.ascontiguousarray(pull.T)).T
+        return Information(w, matrix)
+
+    def add_class(self, log_odds: float) -> None:
+        """Make room for one more class, which starts at a constant score."""
+        new = np.zeros((1, self.w.shape[1]))
+        new[0, self.rank - 1] = log_odds
+        old = self.w if len(self.w) > 1 else np.vstack([-0.5 * self.w, 0.5 * self.w])
+        self.w = np.vstack([old, new])
+
+    def to_state(self) -> State:
+        """Everything it is, as arrays."""
+        return {"w": self.w, "matrix": self.matrix}
+
+    @classmethod
+    def from_state(cls, saved: Saved, rank: int, outputs: int) -> Self:
+        """Go on where `to_state` was called."""
+        width = -(-rank // BLOCK) * BLOCK
+        regression = cls(saved.array("w", (outputs, width)), saved.array("matrix", (rank, rank)))
+        saved.end()
+        return regression
+
+
+def solution(matrix: Float, b: Float) -> Float:
+    """Solve a symmetric equation; what rounding has made indefinite gets a little more on its diagonal.
+
+    Examples
+    --------
+    >>> solution(np.array([[4.0, 2.0], [2.0, 2.0]]), np.array([[6.0], [4.0]])).tolist()
+    [[1.0], [1.0]]
+    """
+    more = 1e-12 * max(float(np.trace(matrix)) / len(matrix), 1e-300)
+    for _ in range(40):
+        out = b.copy()
+        if solve_symmetric(matrix, out):
+            return out
+        matrix = matrix + more * np.eye(len(matrix))
+        more *= 10
+    raise ValueError("The information of a model is not that of a covariance.")
+
+
+def inverse(matrix: Float) -> Float:
+    """Invert a symmetric matrix."""
+    out = solution(np.ascontiguousarray(matrix), np.eye(len(matrix)))
+    return np.asarray((out + out.T) / 2)

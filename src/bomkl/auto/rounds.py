@@ -1,0 +1,281 @@
+"""Learning in rounds of sums: for large tables, many cores and many machines.
+
+Up to the budget everything is as in `RowLearner`. After that the means of the components stay fixed during a round,
+while every row adds to sums: the information sum h x x' and the pull sum x (y - p) of each component, the same for the
+stacks of the combination, and losses. At the end of the round one Newton step takes the sums in. Rounds grow with the
+rows seen, and their ends lie at absolute row counts. After the budget nothing is changed in place, only replaced.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Self
+
+import numpy as np
+
+from bomkl._core import ROUND_BLOCK
+from bomkl.auto.combination import Combination
+from bomkl.auto.component import Component, NewtonComponent, RoundsComponent
+from bomkl.auto.constants import PRUNE_AT, SHARE, STACK_RIDGES
+from bomkl.auto.geometry import Float, Geometry
+from bomkl.auto.information import Information, inverse
+from bomkl.auto.rebuild import Mapper, build
+from bomkl.auto.rows import LARGEST, RowLearner, dense_rows
+from bomkl.auto.saved import Saved, State
+from bomkl.auto.sum_engine import CoreEngine, SumEngine, joined, newton_parts, sums_shape
+from bomkl.auto.sums import CombinationSums, Sums, log_rows_of, total
+from bomkl.auto.task import LearnerSettings, Task
+
+GROWTH = 0.5  # rows of a round, as a share of the rows before it
+GROWTH_OF_CLASSES = 0.25  # the same for more than two classes, whose curvature is a bound
+LEAST_ROWS = 16  # of a round
+KEPT_BY_STACKS = 0.5  # share of their information that the stacks keep from round to round: components get better
+
+
+class RoundLearner(RowLearner):
+    """One learner of two or more classes, or of numbers, that learns in rounds."""
+
+    kind = "rounds"
+
+    def __init__(self, settings: LearnerSettings, n_classes: int = 2) -> None:
+        super().__init__(settings, n_classes)
+        self.engine: SumEngine = CoreEngine()
+        self.round_start = 0
+        self.sums: Sums | None = None
+        self.stack_information = np.empty((0, 0, 0))
+        # rows of the block that is not yet full: scored, and learned together with those that fill it
+        self.open_X: list[Float] = []
+        self.open_y: list[Float] = []
+        self.open_weight: list[Float] = []
+        self._closed: tuple[int, RoundLearner] | None = None
+
+    @property
+    def in_rounds(self) -> bool:
+        """Whether the budget is full, so that rounds have begun."""
+        return self.seen >= self.settings.budget
+
+    def round_end(self) -> int:
+        """Row count at which the open round ends."""
+        growth = GROWTH_OF_CLASSES if self.task is Task.MULTICLASS else GROWTH
+        end = self.round_start + max(LEAST_ROWS, int(growth * self.round_start))
+        prune = PRUNE_AT * self.settings.budget
+        return min(end, prune) if self.round_start < prune else end
+
+    # ------------------------------------------------------------ learning
+
+    def score_and_learn(self, X: Any, y: Float, weight: Float, run: Mapper = map) -> Float:
+        """Score rows, each just before it is learned; y are class numbers or targets."""
+        begin = min(max(self.settings.budget - self.seen, 0), len(y))
+        parts = [super().score_and_learn(X[:begin], y[:begin], weight[:begin], run)] if begin else []
+        before = dict(vars(self))
+        try:
+            while begin < len(y):
+                end = min(begin + self.round_end() - self.seen, len(y))
+                parts.append(self._rows(X[begin:end], y[begin:end], weight[begin:end], run))
+                begin = end
+        except BaseException:
+            vars(self).update(before)
+            raise
+        return joined(parts, self.outputs)
+
+    def _rows(self, X: Any, y: Float, weight: Float, run: Mapper) -> Float:
+        """Score rows that lie in the open round, and add the blocks they fill to its sums."""
+        opened = (self.seen - self.round_start) % ROUND_BLOCK
+        ends = self.seen + len(y) == self.round_end()
+        filling = min(ROUND_BLOCK - opened, len(y)) if opened else 0
+        whole = len(y) if ends else filling + (len(y) - filling) // ROUND_BLOCK * ROUND_BLOCK
+        parts, sums = [], [self._sums()]
+        if filling:
+            parts.append(self._open(X[:filling], y[:filling], weight[:filling], run))
+            if opened + filling == ROUND_BLOCK or (ends and filling == len(y)):
+                sums.append(self._open_sums(run))
+                self.open_X, self.open_y, self.open_weight = [], [], []
+        if whole > filling:
+            targets = self._targets(y[filling:whole])
+            scores, more = self.engine.sums(
+                self, X[filling:whole], targets, weight[filling:whole], sums[0].log_rows, run
+            )
+            parts.append(scores * self.spread + self.centre)
+            sums.append(more)
+        if len(y) > whole:
+            parts.append(self._open(X[whole:], y[whole:], weight[whole:], run))
+        if len(sums) > 1:
+            self.sums = total(sums)
+        self.seen += len(y)
+        if ends:
+            self.end_round()
+        return joined(parts, self.outputs)
+
+    def _open(self, X: Any, y: Float, weight: Float, run: Mapper) -> Float:
+        self.open_X = [*self.open_X, dense_rows(X, 0, X.shape[0])]
+        self.open_y, self.open_weight = [*self.open_y, y.copy()], [*self.open_weight, weight.copy()]
+        return self.engine.scores(self, X, run) * self.spread + self.centre
+
+    def _open_block(self) -> tuple[Float, Float, Float]:
+        return np.vstack(self.open_X), np.concatenate(self.open_y), np.concatenate(self.open_weight)
+
+    def _open_sums(self, run: Mapper) -> Sums:
+        X, y, weight = self._open_block()
+        return self.engine.sums(self, X, self._targets(y), weight, self._sums().log_rows, run)[1]
+
+    def _sums(self) -> Sums:
+        if self.sums is None:
+            self.sums = Sums.zeros(sums_shape(self), log_rows_of(self.round_end() - self.round_start))
+        return self.sums
+
+    def end_round(self) -> None:
+        """Learn what the rows of the open round have added; the next one begins."""
+        if self.seen == self.round_start:
+            return
+        sums = self._sums()
+        if self.open_X:
+            sums = total([sums, self._open_sums(map)])
+            self.open_X, self.open_y, self.open_weight = [], [], []
+        self.learn_sums(sums)
+        self.round_start, self.sums = self.seen, None
+        if self.seen == PRUNE_AT * self.settings.budget:
+            self._prune()
+
+    def learn_sums(self, sums: Sums) -> None:
+        """Take the sums of a round in: one Newton step of each component and stack, and Hedge on the losses."""
+        gains = sums.component_sums()
+        self.components = [
+            RoundsComponent(each.name, each.features, _information(each).learned(*gain))
+            for each, gain in zip(newton_parts(self), gains, strict=True)
+        ]
+        gain = sums.combination_sums()
+        self.stack_information, self.combination = _learned(self.stack_information, self.combination, gain)
+        self.error_rows = self.error_rows.copy()
+        self.error_rows[self._places()] += sums.rows
+
+    def add_class(self) -> None:
+        """Make room for a class that has not been seen before; the open round ends here."""
+        if self.in_rounds:
+            self.end_round()
+            self.components = copy.deepcopy(self.components)
+        super().add_class()
+
+    def _build(self, X: Float, targets: Float, weight: Float, run: Mapper) -> tuple[Geometry, list[Component]]:
+        if self.seen < self.settings.budget:
+            return super()._build(X, targets, weight, run)
+        return build(X, targets, weight, self.settings, self.task, run, RoundsComponent)
+
+    def _rebuild(self, run: Mapper) -> None:
+        super()._rebuild(run)
+        if self.in_rounds:
+            self.round_start = self.seen
+            self._take_stack_information()
+
+    def _prune(self) -> None:
+        self.components = copy.deepcopy(self.components)
+        self.combination = copy.deepcopy(self.combination)
+        self.error_before = self.error_before.copy()
+        super()._prune()
+        self._take_stack_information()
+
+    def _take_stack_information(self) -> None:
+        self.stack_information = np.stack([inverse(each) for each in self.combination.stack_covariance])
+
+    # ------------------------------------------------------------ what has been learned
+
+    @property
+    def leader(self) -> RoundLearner:
+        """The learner that predictions are made with: it has taken in the open round, too."""
+        if not self.in_rounds or self.seen == self.round_start:
+            return self
+        closed = self._closed
+        if closed is None or closed[0] != self.seen:
+            learner = copy.copy(self)
+            learner._closed = None
+            learner.end_round()
+            closed = self._closed = self.seen, learner
+        return closed[1]
+
+    def scores(self, X: Any, run: Mapper = map) -> Float:
+        """Scores of rows: log odds of class 1, log probabilities of each class, or predictions."""
+        if not self.in_rounds:
+            return super().scores(X, run)
+        return self.engine.scores(self.leader, X, run) * self.spread + self.centre
+
+    # ------------------------------------------------------------ state
+
+    def to_state(self) -> State:
+        """Everything it is, as plain values and arrays."""
+        rounds = None
+        if self.in_rounds:
+            block = None
+            if self.open_X:
+                X, y, weight = self._open_block()
+                block = {"X": X, "y": y, "weight": weight}
+            rounds = {
+                "round_start": self.round_start,
+                "stack_information": self.stack_information,
+                "sums": None if self.sums is None else self.sums.to_state(),
+                "open": block,
+            }
+        return super().to_state() | {"rounds": rounds}
+
+    @classmethod
+    def from_state(cls, saved: Saved, columns: int) -> Self:
+        """Go on where `to_state` was called, with rows of so many columns; refuse what does not fit together."""
+        rounds = saved.optional_part("rounds")
+        learner = super().from_state(saved, columns)
+        if (rounds is not None) != learner.in_rounds:
+            raise saved.wrong("rounds", "there from the budget on", learner.seen)
+        if rounds is not None:
+            learner._load_round(rounds, columns)
+        return learner
+
+    def _load_round(self, saved: Saved, columns: int) -> None:
+        m, stacks = len(self.components), len(STACK_RIDGES)
+        if not all(isinstance(each, RoundsComponent) for each in self.components):
+            raise saved.wrong("components", "all of the kind 'rounds'", None)
+        self.round_start = saved.integer("round_start", self.settings.budget, self.seen)
+        self.stack_information = saved.array("stack_information", (stacks, m, m))
+        sums, block = saved.optional_part("sums"), saved.optional_part("open")
+        self.sums = None if sums is None else Sums.from_state(sums, sums_shape(self))
+        if block is not None:
+            low, high = self.target_limits()
+            X = block.array("X", (None, columns), low=-LARGEST, high=LARGEST)
+            self.open_X = [X]
+            self.open_y = [block.array("y", (len(X),), low=low, high=high)]
+            self.open_weight = [block.array("weight", (len(X),), low=0.0)]
+            block.end()
+        rows = sum(map(len, self.open_X)) + (0 if self.sums is None else self.sums.rows)
+        if (
+            rows != self.seen - self.round_start
+            or self.seen >= self.round_end()
+            or sum(map(len, self.open_X)) > ROUND_BLOCK
+        ):
+            raise saved.wrong("round_start", "the rows seen less those of the open round", self.round_start)
+        saved.end()
+
+
+def _information(component: NewtonComponent) -> Information:
+    assert isinstance(component.regression, Information)
+    return component.regression
+
+
+def _learned(information: Float, before: Combination, gain: CombinationSums) -> tuple[Float, Combination]:
+    """Information of the stacks and the combination after a round."""
+    after = copy.deepcopy(before)
+    new = np.empty_like(information)
+    for j, ridge in enumerate(STACK_RIDGES):
+        # older scores came from components that knew less: forget a part of what they said, never the prior
+        prior = ridge * np.eye(len(before.weights))
+        kept = prior + KEPT_BY_STACKS * (information[j] - prior)
+        new[j] = kept + gain.information[j]
+        after.stack_covariance[j] = inverse(new[j])
+        after.stack_w[j] = before.stack_w[j] + after.stack_covariance[j] @ gain.pull[j]
+    after.weights = _hedged(np.log(before.weights), gain.loss)
+    after.log_final = np.log(_hedged(before.log_final, gain.candidate_loss))
+    after.loss_sum = before.loss_sum + gain.loss
+    after.error_sum = before.error_sum + gain.error
+    return new, after
+
+
+def _hedged(log_weights: Float, losses: Float) -> Float:
+    """Learn the losses of a round all at once, and leave the least weight that sharing at every row would leave."""
+    relative = log_weights - losses
+    weights = np.exp(relative - relative.max())
+    return np.asarray((1 - SHARE) * weights / weights.sum() + SHARE / len(weights))

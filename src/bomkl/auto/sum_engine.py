@@ -1,0 +1,107 @@
+"""What computes the sums of rows for a learner in rounds: the compiled core, or a device with the same two methods."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import numpy as np
+
+from bomkl._core import ROUND_BLOCK, combination_sums, component_sums
+from bomkl.auto.combination import centred
+from bomkl.auto.component import NewtonComponent
+from bomkl.auto.constants import STACK_RIDGES
+from bomkl.auto.geometry import Float
+from bomkl.auto.rebuild import Mapper
+from bomkl.auto.rows import RowLearner, dense_rows
+from bomkl.auto.sums import Sums, SumsShape
+
+
+class SumEngine(Protocol):
+    """Scores of rows at the means of a learner, and what the rows add to its sums.
+
+    A learner offers `views`, `components` (each a `NewtonComponent`, whose features map views to rows of features and
+    whose regression has the means), `combination`, `task` and `outputs`; an engine changes none of it. A row must get
+    the same numbers however many rows come with it. Sums are those of blocks of `ROUND_BLOCK` rows, counted from the
+    first row given. Each block is rounded to the units of `Sums` on its own: their order does not matter.
+    """
+
+    def scores(self, learner: RowLearner, X: Any, run: Mapper) -> Float:
+        """Score rows: combined scores (n, outputs), of scaled targets."""
+
+    def sums(
+        self, learner: RowLearner, X: Any, targets: Float, weight: Float, log_rows: int, run: Mapper
+    ) -> tuple[Float, Sums]:
+        """Score rows, and add them up in the units of a round of ``2**log_rows`` rows."""
+
+
+class CoreEngine:
+    """The compiled core; threads share out blocks of rows."""
+
+    def scores(self, learner: RowLearner, X: Any, run: Mapper) -> Float:
+        """Score rows."""
+        scorers = [component.scorer() for component in learner.components]
+
+        def block(begin: int) -> Float:
+            rows = dense_rows(X, begin, min(begin + ROUND_BLOCK, X.shape[0]))
+            views = learner.views(rows)
+            return learner.combination.scores(np.stack([score(views) for score in scorers], axis=1), learner.task)
+
+        return joined(run(block, range(0, X.shape[0], ROUND_BLOCK)), learner.outputs)
+
+    def sums(
+        self, learner: RowLearner, X: Any, targets: Float, weight: Float, log_rows: int, run: Mapper
+    ) -> tuple[Float, Sums]:
+        """Score rows, and add them up."""
+        shape = sums_shape(learner)
+        free: deque[Sums] = deque()  # as many as threads: whole numbers may be added in any order
+
+        def block(begin: int) -> Float:
+            end = min(begin + ROUND_BLOCK, len(targets))
+            try:
+                sums = free.pop()
+            except IndexError:
+                sums = Sums.zeros(shape, log_rows)
+            scores = _add_block(learner, dense_rows(X, begin, end), targets[begin:end], weight[begin:end], sums)
+            free.append(sums)
+            return scores
+
+        scores = joined(run(block, range(0, len(targets), ROUND_BLOCK)), learner.outputs)
+        out = free.pop() if free else Sums.zeros(shape, log_rows)
+        for sums in free:
+            out.add(sums)
+        return scores, out
+
+
+def _add_block(learner: RowLearner, rows: Float, targets: Float, weight: Float, sums: Sums) -> Float:
+    views = learner.views(rows)
+    task, log_rows, parts = int(learner.task), sums.log_rows, []
+    for component, information, pull in zip(newton_parts(learner), sums.information, sums.pulls(), strict=True):
+        F, scores, means = component.features(views), np.empty(targets.shape), component.regression.means()
+        rank = component.regression.rank
+        component_sums(F, rank, means, targets, weight, task, log_rows, scores, information, *pull)
+        parts.append(scores)
+    S = centred(np.stack(parts, axis=1), learner.task)
+    out = np.empty(targets.shape)
+    combination_sums(*learner.combination.arrays(), S, targets, weight, task, log_rows, out, *sums.combination())
+    sums.rows += len(rows)
+    return out
+
+
+def newton_parts(learner: RowLearner) -> list[NewtonComponent]:
+    """Components of a learner in rounds, which are all regressions on features."""
+    parts = [each for each in learner.components if isinstance(each, NewtonComponent)]
+    assert len(parts) == len(learner.components)
+    return parts
+
+
+def sums_shape(learner: RowLearner) -> SumsShape:
+    """Sizes of the sums of a learner."""
+    ranks = tuple(each.regression.rank for each in newton_parts(learner))
+    return SumsShape(ranks, learner.outputs, len(STACK_RIDGES))
+
+
+def joined(parts: Iterable[Float], outputs: int) -> Float:
+    """Rows of scores one after the other."""
+    return np.vstack([np.empty((0, outputs)), *parts])
