@@ -93,8 +93,9 @@ def test_roofline():
     csr, filled = roofline.sparse_cell("text", X, y, seconds=0)
     assert (csr["rows_as"], filled["rows_as"]) == ("CSR", "dense")
     assert csr["support"] == filled["support"] > 0
-    for row in (limits, *dense, csr):
-        assert roofline.show(row)
+    assert roofline.show(limits).startswith(f"one core: sgemm {limits['sgemm_gflops']:.1f} GFLOP/s")
+    assert all(f"pool {row['pool']:>7,}" in roofline.show(row) for row in dense)
+    assert f"{csr['support']} SVs" in roofline.show(csr)
 
 
 def test_end_to_end_on_the_bundled_data(monkeypatch):
@@ -146,7 +147,7 @@ def test_a_target_says_whether_it_is_met():
     assert targets.at_least("x", 1.0, 2.0, "s")["met"] is True
     (row,) = targets.one_row()
     check_fields([row], "bound", "seen", "support")
-    assert targets.show(row)
+    assert targets.show(row).endswith("NOT MET") is not row["met"]
 
 
 def test_a_line_without_its_data_is_not_run(monkeypatch):

@@ -28,7 +28,7 @@ def project():
 
 
 def test_the_version_is_written_once(release):
-    source = (ROOT / "src/bomkl/__init__.py").read_text(encoding="utf-8")
+    source = (ROOT / "src/bomkl/_version.py").read_text(encoding="utf-8")
     assert release.version_of(source) == bomkl.__version__
     assert "version" not in project()
     assert f"## {bomkl.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")

@@ -16,10 +16,10 @@ LINK = re.compile(r"\]\((?!https?://|#|mailto:)([^)\s]+)\)")
 
 
 def version_of(source: str) -> str:
-    """Version in the text of the package's ``__init__.py``."""
+    """Version in the text of the package's ``_version.py``."""
     found = re.search(r'^__version__ = "(.+)"$', source, re.MULTILINE)
     if found is None:
-        raise SystemExit("src/bomkl/__init__.py has no __version__.")
+        raise SystemExit("src/bomkl/_version.py has no __version__.")
     return found[1]
 
 
@@ -53,9 +53,9 @@ def main() -> None:
     """Check the tag and rewrite README.md and pyproject.toml in place."""
     tag = os.environ["GITHUB_REF_NAME"]
     repository = f"{os.environ['GITHUB_SERVER_URL']}/{os.environ['GITHUB_REPOSITORY']}"
-    version = version_of((ROOT / "src/bomkl/__init__.py").read_text(encoding="utf-8"))
+    version = version_of((ROOT / "src/bomkl/_version.py").read_text(encoding="utf-8"))
     if tag != f"v{version}":
-        sys.exit(f"The tag must be v{version}, the version in src/bomkl/__init__.py. Got {tag} instead.")
+        sys.exit(f"The tag must be v{version}, the version in src/bomkl/_version.py. Got {tag} instead.")
     for name, change in (("README.md", with_full_links), ("pyproject.toml", with_urls)):
         path = ROOT / name
         path.write_text(change(path.read_text(encoding="utf-8"), repository, tag), encoding="utf-8")

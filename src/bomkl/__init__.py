@@ -5,12 +5,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from bomkl._version import __version__
+
 if TYPE_CHECKING:
     from bomkl import paper
     from bomkl.auto import AutoMKLClassifier, AutoMKLRegressor
     from bomkl.budget import BudgetMKLClassifier, BudgetMKLRegressor
 
-__version__ = "0.1.0"
 __all__ = [
     "AutoMKLClassifier",
     "AutoMKLRegressor",

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from bomkl import __version__
 from bomkl._engine_estimator import EngineEstimator
+from bomkl._version import __version__
 from bomkl.auto.estimator import AutoEstimator
 
 if TYPE_CHECKING:
