@@ -5,10 +5,15 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
+#include <chrono>
+#include <climits>
+#include <condition_variable>
 #include <cstdlib>
 #include <mutex>
+#include <thread>
 
 #include "engine.hpp"
+#include "model_lock.hpp"
 #include "to_numpy.hpp"
 
 namespace nb = nanobind;
@@ -93,58 +98,160 @@ Config parse_config(const nb::dict& d) {
     c.budget = nb::cast<int>(d["budget"]);
     c.epsilon = nb::cast<double>(d["epsilon"]);
     c.seed = nb::cast<std::uint64_t>(d["seed"]);
+    const bool fits = c.task == Task::multiclass ? c.n_outputs >= 1 : c.n_outputs == 1;
+    if (!fits || c.kernels.empty() || c.kernels.size() > std::size_t(INT_MAX / c.n_outputs))
+        throw std::invalid_argument("the numbers of outputs and kernels do not fit the task");
     return c;
 }
 
-// An engine that several Python threads may call: one at a time, the interpreter lock released while computing.
+// Lets a long call be stopped: looks for signals every few hundredths of a second, in the one thread that gets them.
+class SignalWatch {
+public:
+    // Between two blocks.
+    void rest() { check(0.05); }
+    // Within a block, and so only where a block takes long: a handler that uses the model then gets an error.
+    void pause() { check(0.1); }
+
+    static void remember_main_thread() { main_thread() = std::this_thread::get_id(); }
+
+private:
+    using Clock = std::chrono::steady_clock;
+    static std::thread::id& main_thread() {
+        static std::thread::id id;
+        return id;
+    }
+    void check(double seconds) {
+        if (!in_main_thread_) return;
+        const auto now = Clock::now();
+        if (now - last_ < std::chrono::duration<double>(seconds)) return;
+        nb::gil_scoped_acquire acquire;
+        if (PyErr_CheckSignals() != 0) throw nb::python_error();
+        last_ = Clock::now();
+    }
+
+    const bool in_main_thread_ = std::this_thread::get_id() == main_thread();
+    Clock::time_point last_ = Clock::now();
+};
+
+// Whose turn it is to change a model, from the beginning of a call that learns until it is committed or rolled back.
+class WriterTurn : public ForkAware {
+public:
+    void take(SignalWatch& watch) {
+        std::unique_lock<std::mutex> hold(mutex_);
+        if (owner_ == std::this_thread::get_id())
+            throw std::runtime_error("A model cannot be changed by a function that it calls while it learns.");
+        while (owner_ != std::thread::id()) {
+            free_.wait_for(hold, std::chrono::milliseconds(50));
+            hold.unlock();
+            watch.rest();
+            hold.lock();
+        }
+        owner_ = std::this_thread::get_id();
+    }
+    bool is_mine() {
+        std::lock_guard<std::mutex> hold(mutex_);
+        return owner_ == std::this_thread::get_id();
+    }
+    void give() {
+        std::lock_guard<std::mutex> hold(mutex_);
+        owner_ = std::thread::id();
+        free_.notify_one();
+    }
+    void renew() override {
+        new (&mutex_) std::mutex;
+        new (&free_) std::condition_variable;
+        if (owner_ != std::this_thread::get_id()) owner_ = std::thread::id();
+    }
+
+private:
+    std::mutex mutex_;
+    std::condition_variable free_;
+    std::thread::id owner_;
+};
+
+// An engine that several Python threads may call, the interpreter lock released while it computes. Calls that learn wait for
+// each other; those that only read wait for a block at most.
 template <class T>
 class PyEngine {
 public:
     PyEngine(const nb::dict& config, int features, bool sparse, nb::object call_kernel)
         : call_kernel_(std::move(call_kernel)),
-          engine_(parse_config(config), features, sparse, primitives_of<T>(chosen_set()),
+          engine_(parse_config(config), checked_features(features), sparse, primitives_of<T>(chosen_set()),
                   [this](int kernel, const T* x, int n, const T* z, int m, T* out) { call(kernel, x, n, z, m, out); }) {}
 
-    auto learn(nb::object x, Vector<double> target, nb::object weight, nb::object delta, int n_threads) {
-        const Batch<T> batch = to_batch(x);
+    // With `pending`, the caller must commit or roll back.
+    auto learn(nb::object x, Vector<double> target, nb::object weight, nb::object delta, int n_threads, bool pending) {
+        const HeldBatch held = to_batch(x);
         const std::vector<double> weights = optional(weight), deltas = optional(delta);
-        const auto rows = std::size_t(batch.n), outputs = std::size_t(engine_.config().n_outputs);
+        const auto rows = std::size_t(held.batch.n), outputs = std::size_t(engine_.config().n_outputs);
         require(target.size() == rows && (weights.empty() || weights.size() == rows) &&
                     (deltas.empty() || deltas.size() == rows),
                 "target, weight and delta must have one entry a row");
+        require_aligned(target.data());
         std::vector<double> out(rows * outputs);
-        locked([&] {
-            engine_.learn(batch, target.data(), weights.empty() ? nullptr : weights.data(),
-                          deltas.empty() ? nullptr : deltas.data(), out.data(), n_threads);
+        double* const scores = out.data();
+        auto result = to_numpy(std::move(out), {rows, outputs});  // now, because afterwards it must not fail
+        change(pending, [&](const Surroundings& around) {
+            engine_.learn(held.batch, target.data(), weights.empty() ? nullptr : weights.data(),
+                          deltas.empty() ? nullptr : deltas.data(), scores, n_threads, around);
         });
-        return to_numpy(std::move(out), {rows, outputs});
+        return result;
+    }
+    void commit() {
+        if (turn_.is_mine()) end([&](const Surroundings& around) { engine_.commit(around); });
+    }
+    void roll_back() {
+        if (turn_.is_mine()) end([&](const Surroundings& around) { engine_.roll_back(around); });
     }
 
     // One row, with as little around it as can be: a number where there is one output, else an array.
     nb::object learn_one(Vector<T> x, double target, std::optional<double> delta) {
-        const Batch<T> batch = to_batch(x);
+        const Batch<T> batch = one_row_batch(x);
         std::vector<double> out(engine_.config().n_outputs);
-        locked([&] { engine_.learn(batch, &target, nullptr, delta ? &*delta : nullptr, out.data(), 1); });
+        change(false, [&](const Surroundings& around) {
+            engine_.learn(batch, &target, nullptr, delta ? &*delta : nullptr, out.data(), 1, around);
+        });
         return one_row(out);
     }
     nb::object score_one(Vector<T> x) {
-        const Batch<T> batch = to_batch(x);
+        const Batch<T> batch = one_row_batch(x);
         std::vector<double> out(engine_.config().n_outputs);
-        locked([&] { engine_.score(batch, false, out.data(), 1); });
+        in_surroundings([&](const Surroundings& around) { engine_.score(batch, false, out.data(), 1, around); });
         return one_row(out);
     }
 
     auto score(nb::object x, bool per_kernel, int n_threads) {
-        const Batch<T> batch = to_batch(x);
+        const HeldBatch held = to_batch(x);
         const auto columns = std::size_t(per_kernel ? engine_.n_expansions() : engine_.config().n_outputs);
-        std::vector<double> out(std::size_t(batch.n) * columns);
-        locked([&] { engine_.score(batch, per_kernel, out.data(), n_threads); });
-        return to_numpy(std::move(out), {std::size_t(batch.n), columns});
+        std::vector<double> out(std::size_t(held.batch.n) * columns);
+        in_surroundings(
+            [&](const Surroundings& around) { engine_.score(held.batch, per_kernel, out.data(), n_threads, around); });
+        return to_numpy(std::move(out), {std::size_t(held.batch.n), columns});
     }
 
     nb::dict state() {
-        const State<T>& state = engine_.state();
-        StateArrays<T> arrays = to_arrays(state);
+        StateArrays<T> arrays;
+        std::vector<double> log_weights;
+        std::vector<std::int64_t> kernel_mistakes;
+        std::int64_t mistakes = 0, n_seen = 0;
+        in_surroundings([&](const Surroundings& around) {
+            std::unique_ptr<State<T>> copy = engine_.copy_of_state(around);
+            const auto give_back = [&] {
+                Locked locked(around);
+                copy.reset();
+            };
+            try {
+                arrays = to_arrays(*copy);
+                log_weights = copy->log_weights;
+                kernel_mistakes = copy->kernel_mistakes;
+            } catch (...) {
+                give_back();
+                throw;
+            }
+            mistakes = copy->mistakes;
+            n_seen = copy->n_seen;
+            give_back();
+        });
         nb::dict d;
         if (engine_.sparse()) {
             d["row_values"] = to_numpy(std::move(arrays.row_values));
@@ -160,10 +267,10 @@ public:
         d["forgetron"] = to_numpy(std::move(arrays.forgetron));
         d["gram_starts"] = to_numpy(std::move(arrays.gram_starts));
         d["inverse_gram"] = to_numpy(std::move(arrays.inverse_gram));
-        d["log_weights"] = to_numpy(state.log_weights);
-        d["kernel_mistakes"] = to_numpy(state.kernel_mistakes);
-        d["mistakes"] = state.mistakes;
-        d["n_seen"] = state.n_seen;
+        d["log_weights"] = to_numpy(std::move(log_weights));
+        d["kernel_mistakes"] = to_numpy(std::move(kernel_mistakes));
+        d["mistakes"] = mistakes;
+        d["n_seen"] = n_seen;
         return d;
     }
 
@@ -193,14 +300,52 @@ public:
             const auto n = a.term_starts[i + 1] - a.term_starts[i], size = a.gram_starts[i + 1] - a.gram_starts[i];
             require(size == (projects ? n * n : 0), "inverse_gram has the wrong size");
         }
-        engine_.load(a, log_weights, kernel_mistakes, nb::cast<std::int64_t>(d["mistakes"]),
-                     nb::cast<std::int64_t>(d["n_seen"]));
+        const auto mistakes = nb::cast<std::int64_t>(d["mistakes"]), n_seen = nb::cast<std::int64_t>(d["n_seen"]);
+        const auto is_count = [&](std::int64_t count) { return count >= 0 && count <= n_seen; };
+        require(is_count(n_seen) && is_count(mistakes) &&
+                    std::all_of(kernel_mistakes.begin(), kernel_mistakes.end(), is_count),
+                "a count is below zero or above the number of rows");
+        require(std::all_of(log_weights.begin(), log_weights.end(), [](double w) { return std::isfinite(w); }),
+                "a weight of a kernel is not a number");
+        change(false, [&](const Surroundings& around) {
+            Locked locked(around);
+            engine_.load(a, log_weights, kernel_mistakes, mistakes, n_seen);
+        });
     }
 
-    Engine<T>& engine() { return engine_; }
+    // What read(engine) returns between two blocks.
+    template <class Read>
+    auto read(Read&& read) {
+        std::optional<decltype(read(engine_))> result;
+        in_surroundings([&](const Surroundings& around) {
+            Locked locked(around);
+            result.emplace(read(std::as_const(engine_)));
+        });
+        return *result;
+    }
     nb::object& call_kernel() { return call_kernel_; }
 
 private:
+    struct HeldBatch {  // with the arrays it points to, which are copies where those given were not contiguous
+        Batch<T> batch;
+        Matrix<T> dense;
+        Vector<T> values;
+        Vector<std::int32_t> indices;
+        Vector<std::int64_t> starts;
+    };
+    // The engines whose kernels this thread is calling.
+    static std::vector<const PyEngine*>& calling() {
+        static thread_local std::vector<const PyEngine*> engines;
+        return engines;
+    }
+    static int checked_features(int features) {
+        require(features >= 1, "a model needs at least one column");
+        return features;
+    }
+    template <class Number>
+    static void require_aligned(const Number* p) {
+        require(reinterpret_cast<std::uintptr_t>(p) % alignof(Number) == 0, "an array is not aligned to its numbers");
+    }
     static void require(bool holds, const char* rule) {
         if (!holds) throw std::invalid_argument(rule);
     }
@@ -234,8 +379,9 @@ private:
             }
     }
 
-    Batch<T> to_batch(const Vector<T>& x) const {
+    Batch<T> one_row_batch(const Vector<T>& x) const {
         require(int(x.size()) == engine_.features(), "X has the wrong number of columns");
+        require_aligned(x.data());
         Batch<T> batch;
         batch.n = 1;
         batch.dense = x.data();
@@ -247,13 +393,17 @@ private:
     }
 
     // A matrix, or a tuple (values, indices, starts) in CSR form.
-    Batch<T> to_batch(const nb::object& x) {
-        Batch<T> batch;
+    HeldBatch to_batch(const nb::object& x) {
+        HeldBatch held;
+        Batch<T>& batch = held.batch;
         if (nb::isinstance<nb::tuple>(x)) {
             const auto parts = nb::cast<nb::tuple>(x);
-            const auto values = nb::cast<Vector<T>>(parts[0]);
-            const auto indices = nb::cast<Vector<std::int32_t>>(parts[1]);
-            const auto starts = nb::cast<Vector<std::int64_t>>(parts[2]);
+            const Vector<T>& values = held.values = nb::cast<Vector<T>>(parts[0]);
+            const Vector<std::int32_t>& indices = held.indices = nb::cast<Vector<std::int32_t>>(parts[1]);
+            const Vector<std::int64_t>& starts = held.starts = nb::cast<Vector<std::int64_t>>(parts[2]);
+            require_aligned(values.data());
+            require_aligned(indices.data());
+            require_aligned(starts.data());
             require(starts.size() >= 1 && values.size() == indices.size() && starts.data()[0] >= 0 &&
                         std::is_sorted(starts.data(), starts.data() + starts.size()) &&
                         starts.data()[starts.size() - 1] <= std::int64_t(values.size()),
@@ -266,36 +416,76 @@ private:
             batch.values = values.size() ? values.data() : &none;
             batch.indices = indices.data();
             batch.starts = starts.data();
-            return batch;
+            return held;
         }
-        const auto dense = nb::cast<Matrix<T>>(x);
-        require(int(dense.shape(1)) == engine_.features(), "X has the wrong number of columns");
-        batch.n = std::int64_t(dense.shape(0));
-        batch.dense = dense.data();
-        return batch;
+        held.dense = nb::cast<Matrix<T>>(x);
+        require(int(held.dense.shape(1)) == engine_.features(), "X has the wrong number of columns");
+        require_aligned(held.dense.data());
+        batch.n = std::int64_t(held.dense.shape(0));
+        batch.dense = held.dense.data();
+        return held;
     }
 
     template <class Work>
-    void locked(Work&& work) {
+    void in_surroundings(Work&& work) {
+        if (!calling().empty() && std::find(calling().begin(), calling().end(), this) != calling().end())
+            throw std::runtime_error("A kernel cannot use the model that is calling it: the model would wait for itself.");
         nb::gil_scoped_release release;
-        std::lock_guard<std::mutex> lock(mutex_);
-        work();
+        SignalWatch watch;
+        work(surroundings(watch));
+    }
+    Surroundings surroundings(SignalWatch& watch) {
+        return {[this] { lock_.lock(); }, [this] { lock_.unlock(); }, [&watch] { watch.pause(); }, [&watch] { watch.rest(); }};
+    }
+    // Work that changes the model; where it fails, the model is as before.
+    template <class Work>
+    void change(bool pending, Work&& work) {
+        in_surroundings([&](const Surroundings& around) {
+            SignalWatch watch;
+            turn_.take(watch);
+            try {
+                work(around);
+                if (!pending) engine_.commit(around);
+            } catch (...) {
+                turn_.give();
+                throw;
+            }
+            if (!pending) turn_.give();
+        });
+    }
+    template <class Work>
+    void end(Work&& work) {
+        nb::gil_scoped_release release;
+        SignalWatch watch;
+        work(surroundings(watch));
+        turn_.give();
     }
 
     void call(int kernel, const T* x, int n, const T* z, int m, T* out) {
         nb::gil_scoped_acquire acquire;
-        const auto view = [](const T* p, int rows, int columns) {
-            return nb::cast(nb::ndarray<nb::numpy, const T>(p, {std::size_t(rows), std::size_t(columns)}, nb::handle()),
-                            nb::rv_policy::copy);
-        };
-        const nb::object result = call_kernel_(kernel, view(x, n, engine_.features()), view(z, m, engine_.features()));
-        const auto values = nb::cast<Matrix<T>>(result);
-        require(values.shape(0) == std::size_t(n) && values.shape(1) == std::size_t(m), "a kernel matrix has the wrong shape");
-        std::copy_n(values.data(), values.size(), out);
+        calling().push_back(this);
+        try {
+            const auto view = [](const T* p, int rows, int columns) {
+                return nb::cast(
+                    nb::ndarray<nb::numpy, const T>(p, {std::size_t(rows), std::size_t(columns)}, nb::handle()),
+                    nb::rv_policy::copy);
+            };
+            const nb::object result =
+                call_kernel_(kernel, view(x, n, engine_.features()), view(z, m, engine_.features()));
+            const auto values = nb::cast<Matrix<T>>(result);
+            require(values.shape(0) == std::size_t(n) && values.shape(1) == std::size_t(m),
+                    "a kernel matrix has the wrong shape");
+            std::copy_n(values.data(), values.size(), out);
+        } catch (...) {
+            calling().pop_back();
+            throw;
+        }
+        calling().pop_back();
     }
 
     nb::object call_kernel_;
-    std::mutex mutex_;
+    ModelLock lock_;
+    WriterTurn turn_;
     Engine<T> engine_;
 };
 
@@ -320,20 +510,23 @@ void bind_engine(nb::module_& m, const char* name) {
                                   {0, nullptr}};
     nb::class_<E>(m, name, nb::type_slots(slots))
         .def(nb::init<const nb::dict&, int, bool, nb::object>(), "config"_a, "features"_a, "sparse"_a, "call_kernel"_a.none())
-        .def("learn", &E::learn, "x"_a, "target"_a, "weight"_a.none(), "delta"_a.none(), "n_threads"_a)
+        .def("learn", &E::learn, "x"_a, "target"_a, "weight"_a.none(), "delta"_a.none(), "n_threads"_a,
+             "pending"_a = false)
+        .def("commit", &E::commit)
+        .def("roll_back", &E::roll_back)
         .def("learn_one", &E::learn_one, "x"_a.noconvert(), "target"_a, "delta"_a.none())
         .def("score_one", &E::score_one, "x"_a.noconvert())
         .def("score", &E::score, "x"_a, "per_kernel"_a, "n_threads"_a)
         .def("state", &E::state)
         .def("load", &E::load, "state"_a)
-        .def_prop_ro("sparse", [](E& e) { return e.engine().sparse(); })
-        .def_prop_ro("n_support", [](E& e) { return e.engine().n_support(); })
-        .def_prop_ro("n_rows", [](E& e) { return e.engine().state().pool.n_rows(); })
-        .def_prop_ro("n_seen", [](E& e) { return e.engine().state().n_seen; })
-        .def_prop_ro("mistakes", [](E& e) { return e.engine().state().mistakes; })
-        .def_prop_ro("kernel_mistakes", [](E& e) { return e.engine().state().kernel_mistakes; })
-        .def_prop_ro("log_weights", [](E& e) { return e.engine().state().log_weights; })
-        .def_prop_ro("bytes", [](E& e) { return e.engine().state().bytes(); });
+        .def_prop_ro("sparse", [](E& e) { return e.read([](const auto& engine) { return engine.sparse(); }); })
+        .def_prop_ro("n_support", [](E& e) { return e.read([](const auto& engine) { return engine.n_support(); }); })
+        .def_prop_ro("n_rows", [](E& e) { return e.read([](const auto& engine) { return engine.state().pool.n_rows(); }); })
+        .def_prop_ro("n_seen", [](E& e) { return e.read([](const auto& engine) { return engine.state().n_seen; }); })
+        .def_prop_ro("mistakes", [](E& e) { return e.read([](const auto& engine) { return engine.state().mistakes; }); })
+        .def_prop_ro("kernel_mistakes", [](E& e) { return e.read([](const auto& engine) { return engine.state().kernel_mistakes; }); })
+        .def_prop_ro("log_weights", [](E& e) { return e.read([](const auto& engine) { return engine.state().log_weights; }); })
+        .def_prop_ro("bytes", [](E& e) { return e.read([](const auto& engine) { return engine.state().bytes(); }); });
 }
 
 }  // namespace
@@ -347,6 +540,22 @@ NB_MODULE(_core, m) {
     bind_engine<double>(m, "Engine64");
     bind_svmlight(m);
     bind_auto(m, &chosen_set);
+    SignalWatch::remember_main_thread();
+    m.def(
+        "before_fork",
+        [] {
+            nb::gil_scoped_release release;  // whoever is inside may need it to get out
+            ForkGate::instance().before_fork();
+        },
+        "Wait until no thread is in the midst of a block.");
+    m.def("after_fork_in_parent", [] { ForkGate::instance().after_fork_in_parent(); }, "Let blocks go on.");
+    m.def(
+        "after_fork_in_child",
+        [] {
+            SignalWatch::remember_main_thread();
+            ForkGate::instance().after_fork_in_child();
+        },
+        "Make the locks of all models fresh: their holders are not in this process.");
     m.def("instruction_sets", &available_sets, "Instruction sets of this build that this machine can run, best first.");
     m.def("instruction_set", [] { return std::string(chosen_set().name); }, "The instruction set new engines use.");
     m.def(

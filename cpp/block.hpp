@@ -45,10 +45,12 @@ public:
     const std::vector<Tile<T>>& tiles() {
         if (!tiles_.empty()) return tiles_;
         const int n_tiles = (n_ + kTile - 1) / kTile;
-        if (sparse_)
+        if (sparse_) {
             entries_.resize(std::size_t(n_tiles) * kTile);
-        else
+            number_columns();
+        } else
             tiled_.at_least(std::size_t(n_tiles) * kTile * features_);
+        tiles_.reserve(n_tiles);
         for (int q = 0; q < n_tiles; ++q) {
             const T* x = sparse_ ? nullptr : transposed(q);
             const T* norms = norm_.data() + q * kTile;
@@ -66,15 +68,28 @@ public:
             primitives.inner(rows_, t, t + 1, all.data() + first / kTile, int(all.size()) - first / kTile, out + first, 0);
             return;
         }
-        spread_.at_least(features_);
-        const SparseRow<T>& x = entries_[t];
-        for (int i = 0; i < x.n; ++i) spread_.data()[x.columns[i]] = x.values[i];
+        const SparseRow<T> x = renumbered(t);
+        for (int i = 0; i < x.n; ++i) spread_[x.columns[i]] = x.values[i];
         std::fill_n(out + first, int(all.size()) * kTile - first, T(0));
-        for (int r = first; r < n_; ++r) out[r] = primitives.gather_inner(entries_[r], spread_.data());
-        for (int i = 0; i < x.n; ++i) spread_.data()[x.columns[i]] = T(0);
+        for (int r = first; r < n_; ++r) out[r] = primitives.gather_inner(renumbered(r), spread_.data());
+        for (int i = 0; i < x.n; ++i) spread_[x.columns[i]] = T(0);
     }
 
 private:
+    // Columns that occur in the block get numbers without gaps: memory then grows with the entries, not with the columns.
+    void number_columns() {
+        std::vector<std::int32_t> occurring = columns_;
+        std::sort(occurring.begin(), occurring.end());
+        occurring.erase(std::unique(occurring.begin(), occurring.end()), occurring.end());
+        numbers_.resize(columns_.size());
+        for (std::size_t i = 0; i < columns_.size(); ++i)
+            numbers_[i] = std::int32_t(std::lower_bound(occurring.begin(), occurring.end(), columns_[i]) - occurring.begin());
+        spread_.assign(occurring.size(), T(0));
+    }
+    SparseRow<T> renumbered(int t) const {
+        const SparseRow<T>& x = entries_[t];
+        return {x.values, numbers_.data() + (x.columns - columns_.data()), x.n};
+    }
     void collect_ones() {
         int most = 0;
         for (const SparseRow<T>& row : entries_) most = std::max(most, row.n);
@@ -179,13 +194,14 @@ private:
     bool sparse_;
     int n_ = 0;
     Rows<T> rows_{};
-    Buffer<T> dense_, tiled_, spread_;
+    Buffer<T> dense_, tiled_;
+    std::vector<T> spread_;
     std::vector<T> norm_, inverse_length_;
     std::vector<double> squared_norm_;
     std::vector<Tile<T>> tiles_;
     // rows without their zeros
     std::vector<T> values_;
-    std::vector<std::int32_t> columns_;
+    std::vector<std::int32_t> columns_, numbers_;
     std::vector<std::size_t> ends_;
     std::vector<SparseRow<T>> entries_;
     std::vector<std::int32_t> ones_;

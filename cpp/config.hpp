@@ -3,13 +3,13 @@
 
 #include <cstdint>
 #include <functional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "combiner.hpp"
 #include "kernels.hpp"
 #include "learners/rule.hpp"
+#include "not_finite.hpp"
 
 namespace bomkl {
 
@@ -30,10 +30,6 @@ struct Config {
     int budget = 0;  // 0: none
     double epsilon = 0;
     std::uint64_t seed = 0;
-};
-
-struct NotFiniteError : std::runtime_error {
-    using std::runtime_error::runtime_error;
 };
 
 template <class T>

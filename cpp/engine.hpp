@@ -1,9 +1,6 @@
 // The one learning loop: score a block against what is stored, then learn it row by row.
 #pragma once
 
-#include <cstdio>
-#include <limits>
-
 #include "learners/bogd.hpp"
 #include "learners/bpas.hpp"
 #include "learners/forgetron.hpp"
@@ -13,7 +10,8 @@
 #include "learners/rbp.hpp"
 #include "learners/spa.hpp"
 #include "philox.hpp"
-#include "scores.hpp"
+#include "scorer.hpp"
+#include "undo.hpp"
 
 namespace bomkl {
 
@@ -22,50 +20,93 @@ class Engine {
 public:
     Engine(Config config, int features, bool sparse, const Primitives<T>& primitives, KernelCallback<T> callback)
         : config_(linked(std::move(config))), m_(int(config_.kernels.size())), n_expansions_(config_.n_outputs * m_),
-          state_(features, sparse, n_expansions_, m_), scores_(config_, primitives, std::move(callback), state_) {}
+          primitives_(primitives), callback_(std::move(callback)), state_(features, sparse, n_expansions_, m_),
+          scorer_(config_, primitives_, callback_, state_), scores_(scorer_.block_scores()), undo_(state_) {}
 
-    // Scores of rows, nothing learned. Per kernel: out[row][expansion]; combined: out[row][output].
-    void score(const Batch<T>& batch, bool per_kernel, double* out, int n_threads) {
-        for (int c = 0; c < config_.n_outputs; ++c) weigh(c);
-        for_each_block(batch, n_threads, [&](int n, std::int64_t start) {
-            for (int t = 0; t < n; ++t) {
-                row_scores(t, start + t);
-                double* row_out = out + (start + t) * (per_kernel ? n_expansions_ : config_.n_outputs);
-                for (int c = 0; c < config_.n_outputs; ++c)
-                    if (per_kernel)
-                        std::copy_n(f_.data() + c * m_, m_, row_out + c * m_);
-                    else
-                        row_out[c] = combine(c, nullptr);
+    // A few rows are scored as the model is; for many, a copy is scored (copies share their rows), so that all rows are
+    // scored under one state and nobody waits for more than a block.
+    void score(const Batch<T>& batch, bool per_kernel, double* out, int n_threads, const Surroundings& around) {
+        std::unique_ptr<Copy> copy;
+        {
+            Locked locked(around);
+            if (batch.n <= scores_.block_rows(n_threads)) {
+                try {
+                    return scorer_.score(batch, per_kernel, out, n_threads, around.pause);
+                } catch (...) {
+                    scores_.forget_views();
+                    throw;
+                }
             }
-        });
+            copy = std::make_unique<Copy>(*this);
+        }
+        // rows that are shared with the model must be given back under its lock (see Pool)
+        const auto give_back = [&] {
+            Locked locked(around);
+            copy.reset();
+        };
+        try {
+            copy->scorer.score(batch, per_kernel, out, n_threads, around.pause);
+        } catch (...) {
+            give_back();
+            throw;
+        }
+        give_back();
     }
 
     // Scores of rows just before each was learned. Where anything goes wrong the state is as before the call.
-    // target: class index (binary: 0 or 1) or number; weight and delta may be null.
+    // target: class index (binary: 0 or 1) or number; weight and delta may be null. Several rows stay pending until `commit`,
+    // so that they can still be rolled back where what comes after fails.
     void learn(const Batch<T>& batch, const double* target, const double* weight, const double* delta, double* out,
-               int n_threads) {
-        // a single row is checked before anything changes, unless a callable can fail halfway
-        const bool needed = batch.n > 1 || scores_.has_callable();
-        Snapshot<T> before(state_, needed, scores_.fused());
-        try {
-            for_each_block(batch, n_threads, [&](int n, std::int64_t start) {
+               int n_threads, const Surroundings& around) {
+        if (batch.n == 0) return;
+        if (batch.n > 1) {
+            Locked locked(around);
+            before_ = std::make_unique<State<T>>(state_);
+        }
+        for (std::int64_t start = 0; start < batch.n;) {
+            Locked locked(around);
+            try {
+                row_slot_ = -1;
+                if (batch.n == 1) undo_.begin();
+                const int n = scorer_.load_block(batch, start, n_threads, around.pause);
                 for (int t = 0; t < n; ++t) {
-                    row_scores(t, start + t);
+                    row_ = t;
+                    row_slot_ = -1;
+                    scorer_.score_row(t, start + t);
                     const double w = weight ? weight[start + t] : 1;
                     learn_row(target[start + t], w, delta ? delta[start + t] : 0, out + (start + t) * config_.n_outputs);
+                    if (t % Scorer<T>::kRowsPerPause == 0 && batch.n > 1) around.pause();
                 }
-            });
-        } catch (...) {
-            before.restore(state_);
-            scores_.forget_views();
-            throw;
+                undo_.end();
+                start += n;
+            } catch (...) {
+                undo_.restore(row_slot_);
+                restore();
+                throw;
+            }
+            locked.give();
+            if (start < batch.n) rest(around);
         }
+    }
+    void commit(const Surroundings& around) {
+        Locked locked(around);
+        before_.reset();
+    }
+    void roll_back(const Surroundings& around) {
+        Locked locked(around);
+        restore();
+    }
+    // As it is now; to be given back under the lock.
+    std::unique_ptr<State<T>> copy_of_state(const Surroundings& around) const {
+        Locked locked(around);
+        return std::make_unique<State<T>>(state_);
     }
 
     // Go on from arrays that another engine of this configuration wrote; refused where they do not fit together.
     void load(const StateArrays<T>& arrays, const std::vector<double>& log_weights,
               const std::vector<std::int64_t>& kernel_mistakes, std::int64_t mistakes, std::int64_t n_seen) {
         State<T> fresh(features(), sparse(), n_expansions_, m_);
+        require_valid(arrays);
         const std::vector<int> slots = load_rows(arrays, fresh);
         for (int e = 0; e < n_expansions_; ++e) {
             Expansion<T>& expansion = fresh.expansions[e];
@@ -92,7 +133,7 @@ public:
         fresh.kernel_mistakes = kernel_mistakes;
         fresh.mistakes = mistakes;
         fresh.n_seen = n_seen;
-        state_ = std::move(fresh);
+        std::swap(state_, fresh);
         scores_.forget_views();
     }
     bool sparse() const { return state_.pool.sparse(); }
@@ -118,14 +159,62 @@ public:
     void append_term(int expansion, double coef) {
         if (T(coef) != 0) new_terms_.push_back({expansion % m_, expansion, T(coef)});
     }
-    double score_of(const Expansion<T>& e, int slot) { return scores_.score_of(e, slot); }
+    double score_of(int expansion, int slot) { return scores_.score_of(expansion, slot); }
+    RowUndo<T>& undo() { return undo_; }
 
 private:
+    struct Copy {
+        explicit Copy(const Engine& engine)
+            : state(engine.state_), scorer(engine.config_, engine.primitives_, engine.callback_, state) {}
+        State<T> state;
+        Scorer<T> scorer;
+    };
+
+    // Between two blocks; a signal handler may use the model meanwhile.
+    void rest(const Surroundings& around) {
+        try {
+            around.rest();
+        } catch (...) {
+            roll_back(around);
+            throw;
+        }
+    }
+
+    void restore() {
+        if (before_) std::swap(state_, *before_);
+        before_.reset();
+        scores_.forget_views();
+    }
+
     Row<T> row_of(const StateArrays<T>& arrays, int s) const {
         if (!sparse()) return {arrays.rows.data() + std::size_t(s) * features(), {}};
         const std::int64_t begin = arrays.row_starts[s];
         return {nullptr, {arrays.row_values.data() + begin, arrays.row_columns.data() + begin,
                           int(arrays.row_starts[s + 1] - begin)}};
+    }
+    void require_valid(const StateArrays<T>& arrays) const {
+        const auto require = [](bool holds, const char* rule) {
+            if (!holds) throw std::invalid_argument(rule);
+        };
+        for (int s = 0; s < arrays.n_rows; ++s) scorer_.check_range(squared_norm(row_of(arrays, s), features()), s);
+        const double largest = double(std::numeric_limits<T>::max());
+        std::vector<int> last_user(arrays.n_rows, -1);
+        for (int e = 0; e < n_expansions_; ++e) {
+            require(std::isfinite(arrays.scales[e]) && arrays.scales[e] > 0, "a scale is not a number above zero");
+            require(arrays.forgetron[2 * e] >= 0 && std::isfinite(arrays.forgetron[2 * e]) &&
+                        std::isfinite(arrays.forgetron[2 * e + 1]),
+                    "the progress of a Forgetron is not a number");
+            const std::int64_t begin = arrays.term_starts[e], end = arrays.term_starts[e + 1];
+            require(config_.budget == 0 || end - begin <= config_.budget, "a kernel has more support rows than its budget");
+            for (std::int64_t j = begin; j < end; ++j) {
+                const int s = arrays.term_rows[j];
+                require(s >= 0 && s < arrays.n_rows, "a support row number is out of range");
+                require(last_user[s] != e, "a kernel has a support row twice");
+                last_user[s] = e;
+                require(std::fabs(arrays.term_coefs[j]) <= largest, "a coefficient is not finite");
+            }
+        }
+        for (const double number : arrays.inverse_gram) require(std::isfinite(number), "inverse_gram is not finite");
     }
     // Rows in their order into the sequences they were in: their order in each is what the scores depend on.
     std::vector<int> load_rows(const StateArrays<T>& arrays, State<T>& fresh) const {
@@ -134,7 +223,6 @@ private:
         for (int e = 0; e < n_expansions_; ++e)
             for (std::int64_t j = arrays.term_starts[e]; j < arrays.term_starts[e + 1]; ++j) {
                 const int s = arrays.term_rows[j];
-                if (s < 0 || s >= arrays.n_rows) throw std::invalid_argument("a support row number is out of range");
                 kernel[s] = kernel[s] == kUnused || kernel[s] == e % m_ ? e % m_ : kSeveral;
             }
         for (int s = 0; s < arrays.n_rows; ++s) {
@@ -150,90 +238,15 @@ private:
         return config;
     }
 
-    template <class Body>
-    void for_each_block(const Batch<T>& batch, int n_threads, Body&& body) {
-        for (std::int64_t start = 0; start < batch.n;) {
-            const int n = int(std::min<std::int64_t>(scores_.block_rows(n_threads), batch.n - start));
-            scores_.load_block(batch, start, n);
-            for (int t = 0; t < n; ++t)
-                if (const double square = scores_.block().squared_norm_of(t); !(square < safe_norm_))
-                    check_range(square, start + t);
-            scores_.score_block(n_threads);
-            body(n, start);
-            start += n;
-        }
-    }
-
-    // A squared norm up to which no kernel value can overflow.
-    double safe_norm() const {
-        double square = range_limit();
-        for (const KernelSpec& k : config_.kernels)
-            while (k.kind == KernelKind::polynomial && square > 0 && !(largest_kernel_value(k, square) < range_limit()))
-                square /= 2;
-        return square;
-    }
-    static double range_limit() { return double(std::numeric_limits<T>::max()) / 1024; }
-
-    // No kernel value between rows that pass this can overflow.
-    void check_range(double square, std::int64_t row) const {
-        const double limit = range_limit();
-        if (!(square < limit))
-            throw NotFiniteError("X must be smaller: the squared norm of row " + std::to_string(row) + " is " +
-                            short_text(square) + ", too large for " + dtype_name() + ". Scale the columns.");
-        for (int i = 0; i < m_; ++i) {
-            const double value = largest_kernel_value(config_.kernels[i], square);
-            if (config_.kernels[i].kind == KernelKind::polynomial && !(value < limit))
-                throw NotFiniteError("The kernel " + config_.kernel_names[i] + " overflows " + dtype_name() + " on row " +
-                                std::to_string(row) + " of X: k(x, x) is " + short_text(value) +
-                                ". Scale the columns, or use a smaller degree, gamma or coef0.");
-        }
-    }
-    static std::string short_text(double number) {
-        char text[32];
-        std::snprintf(text, sizeof text, "%.3g", number);
-        return text;
-    }
-    static const char* dtype_name() { return sizeof(T) == 4 ? "float32" : "float64"; }
-
-    void row_scores(int t, std::int64_t number) {
-        row_ = t;
-        scores_.score_row(t, f_);
-        const double limit = double(std::numeric_limits<T>::max()) * 1e-6;  // a step from here is still finite
-        for (int e = 0; e < n_expansions_; ++e)
-            if (!(std::fabs(f_[e]) < limit))
-                throw NotFiniteError("The score of kernel " + config_.kernel_names[e % m_] + " on row " +
-                                std::to_string(number) + " of X overflows " + dtype_name() + " (" + short_text(f_[e]) +
-                                "): the steps diverge. Scale the columns, take a smaller step, or set normalize_step=True.");
-    }
-
-    // The weights of one output as they are now, for combine and select.
-    void weigh(int c) {
-        relative_.resize(n_expansions_);
-        total_.resize(config_.n_outputs);
-        total_[c] = relative_weights(state_.log_weights.data() + c * m_, m_, relative_.data() + c * m_);
-    }
-
-    // Weighted score or vote of one output; with `selected`, of the selected kernels alone.
-    double combine(int c, const std::vector<char>* selected) const {
-        double score = 0;
-        for (int i = 0; i < m_; ++i) {
-            if (selected && !(*selected)[i]) continue;
-            const double f = f_[c * m_ + i];
-            score += relative_[c * m_ + i] / total_[c] * (config_.vote ? (f >= 0 ? 1.0 : -1.0) : f);
-        }
-        return score;
-    }
-
     void learn_row(double target, double weight, double delta, double* out) {
-        row_slot_ = -1;
         new_terms_.clear();
         int best = 0;
         selected_.resize(m_);
         for (int c = 0; c < config_.n_outputs; ++c) {
             Draws draws(config_.seed, std::uint64_t(state_.n_seen), std::uint64_t(c));
-            weigh(c);
+            scorer_.weigh(c);
             select(c, delta, draws);
-            out[c] = combine(c, config_.select_combination ? &selected_ : nullptr);
+            out[c] = scorer_.combine(c, config_.select_combination ? &selected_ : nullptr);
             if (out[c] > out[best]) best = c;
             if (weight > 0) update_output(c, target, weight, draws);
         }
@@ -244,13 +257,14 @@ private:
             state_.mistakes += best != int(target);
         ++state_.n_seen;
         if (!new_terms_.empty()) scores_.add_terms(row_, new_terms_);
+        state_.pool.settle();
         if (row_slot_ >= 0) scores_.relate_new_row(row_, row_slot_);
     }
 
     void select(int c, double delta, Draws& draws) {
         if (!config_.select) return std::fill(selected_.begin(), selected_.end(), char(1));
         for (int i = 0; i < m_; ++i)
-            selected_[i] = draws.uniform(i, Purpose::selection) < (1 - delta) * relative_[c * m_ + i] + delta;
+            selected_[i] = draws.uniform(i, Purpose::selection) < (1 - delta) * scorer_.relative_weights_of(c)[i] + delta;
     }
 
     void update_output(int c, double target, double weight, Draws& draws) {
@@ -262,13 +276,19 @@ private:
         for (int i = 0; i < m_; ++i) {
             const int e = c * m_ + i;
             const bool active = !config_.select_updates || selected_[i];
-            const double f = f_[e];
+            const double f = scorer_.f()[e];
             if (config_.task != Task::regression) state_.kernel_mistakes[e] += y * f <= 0;
             if (active) update_expansion(e, y, f, weight, draws);
             if (combiner.hedge && (active || !combiner.discount_selected_only))
                 log_weights[i] += weight * charged_loss(combiner.loss, y, f, config_.epsilon) * combiner.log_gamma;
         }
         if (combiner.share > 0) share_weights(log_weights, m_, combiner.share, shared_);
+        for (int i = 0; i < m_; ++i)
+            if (!std::isfinite(log_weights[i]))
+                throw NotFiniteError("The loss of kernel " + config_.kernel_names[i] + " overflows (its score is " +
+                                     Scorer<T>::short_text(scorer_.f()[c * m_ + i]) +
+                                     "): the steps diverge. Scale the columns and the targets, take a smaller step, or set "
+                                     "normalize_step=True.");
     }
 
     // What k(x, x) counts as when a row replaces another.
@@ -296,7 +316,7 @@ private:
             if (spec.kind == LearnerKind::spa) spa(support, x, spec);
             return;
         }
-        Support<T, Engine> support(*this, state_.pool, state_.expansions[e], config_.budget,
+        Support<T, Engine> support(*this, state_.pool, state_.expansions[e], e, config_.budget,
                                    scores_.values_of(e), replacement_norm(self));
         switch (spec.kind) {
             case LearnerKind::perceptron: return perceptron(support, x, spec);
@@ -312,13 +332,17 @@ private:
 
     const Config config_;
     const int m_, n_expansions_;
-    const double safe_norm_ = safe_norm();
+    const Primitives<T>& primitives_;
+    const KernelCallback<T> callback_;
     State<T> state_;
-    BlockScores<T> scores_;
+    std::unique_ptr<State<T>> before_;  // the call that is pending
+    Scorer<T> scorer_;
+    BlockScores<T>& scores_;
+    RowUndo<T> undo_;
 
     // the row at hand
     int row_ = 0, row_slot_ = -1;
-    std::vector<double> f_, relative_, total_, shared_;
+    std::vector<double> shared_;
     std::vector<char> selected_;
     std::vector<NewTerm<T>> new_terms_;
 };

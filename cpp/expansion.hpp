@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "learners/rule.hpp"
+#include "not_finite.hpp"
 #include "pool.hpp"
 
 namespace bomkl {
@@ -39,19 +40,20 @@ int cheapest_victim(const Expansion<T>& e, const T* values, double self) {
     return victim;
 }
 
-// An expansion as the update rules see it while one row is learned. Host supplies slot_of_row() and score_of(slot).
+// An expansion as the update rules see it while one row is learned. Host supplies slot_of_row(), score_of(number, slot) and
+// undo(), which is told of every change.
 template <class T, class Host>
 class Support {
 public:
-    Support(Host& host, Pool<T>& pool, Expansion<T>& e, int budget, T* values, double self)
-        : host_(host), pool_(pool), e_(e), budget_(budget), values_(values), self_(self) {}
+    Support(Host& host, Pool<T>& pool, Expansion<T>& e, int number, int budget, T* values, double self)
+        : host_(host), pool_(pool), e_(e), number_(number), budget_(budget), values_(values), self_(self) {}
 
     int size() const { return e_.size(); }
     bool full() const { return budget_ > 0 && e_.size() >= budget_; }
     double coef(int j) const { return e_.scale * double(e_.coefs[j]); }
     double self_value() const { return self_; }
     ForgetronProgress& forgetron_progress() { return e_.forgetron; }
-    double score_of_oldest() { return host_.score_of(e_, e_.slots[0]); }
+    double score_of_oldest() { return host_.score_of(number_, e_.slots[0]); }
 
     // Add where there is room; else replace the row that costs least, keeping its projection on the new one.
     void insert(double coef) {
@@ -62,14 +64,23 @@ public:
         add(coef + kept);
     }
     void add(double coef) {
+        const T stored = T(coef / e_.scale);
+        require_finite(double(stored));
         const int slot = host_.slot_of_row();
+        e_.slots.reserve(e_.slots.size() + 1);  // from here on nothing can fail
+        e_.coefs.reserve(e_.coefs.size() + 1);
+        e_.diagonal.reserve(e_.diagonal.size() + 1);
+        host_.undo().make_room();
+        host_.undo().adds(number_, slot);
         pool_.retain(slot);
         e_.slots.push_back(slot);
-        e_.coefs.push_back(T(coef / e_.scale));
+        e_.coefs.push_back(stored);
         e_.diagonal.push_back(self_);
     }
     void drop(int j) {
+        host_.undo().make_room();
         pool_.release(e_.slots[j]);
+        host_.undo().drops(number_, j);
         e_.slots.erase(e_.slots.begin() + j);
         e_.coefs.erase(e_.coefs.begin() + j);
         e_.diagonal.erase(e_.diagonal.begin() + j);
@@ -77,6 +88,7 @@ public:
     void scale(double factor) {
         e_.scale *= factor;
         if (e_.scale >= 0x1p-20 && e_.scale <= 0x1p20) return;
+        host_.undo().changes_coefs(number_);
         for (T& c : e_.coefs) c = T(double(c) * e_.scale);
         e_.scale = 1;
     }
@@ -95,12 +107,17 @@ public:
         return {distance_, length};
     }
     void add_projection(double factor) {
-        for (int i = 0; i < size(); ++i) e_.coefs[i] = T(double(e_.coefs[i]) + factor * projection_[i]);
+        host_.undo().changes_coefs(number_);
+        for (int i = 0; i < size(); ++i) {
+            e_.coefs[i] = T(double(e_.coefs[i]) + factor * projection_[i]);
+            require_finite(double(e_.coefs[i]));
+        }
     }
     // Add a row outside the span and extend the inverse of the Gram matrix by a row and a column.
     void add_independent(double coef) {
         const int n = size();
         const double distance = n == 0 ? self_ : distance_;
+        require_finite(1 / distance);
         std::vector<double> grown(std::size_t(n + 1) * (n + 1));
         for (int i = 0; i < n; ++i) {
             for (int j = 0; j < n; ++j)
@@ -109,15 +126,22 @@ public:
             grown[std::size_t(i) * (n + 1) + n] = grown[std::size_t(n) * (n + 1) + i] = -projection_[i] / distance;
         }
         grown.back() = 1 / distance;
+        host_.undo().replaces_gram(number_, e_.inverse_gram);
         e_.inverse_gram = std::move(grown);
         add(coef);
     }
 
 private:
+    static void require_finite(double number) {
+        if (!std::isfinite(number))
+            throw NotFiniteError("A coefficient of the model overflows: the steps diverge. Scale the columns, take a smaller "
+                                 "step, or set normalize_step=True.");
+    }
+
     Host& host_;
     Pool<T>& pool_;
     Expansion<T>& e_;
-    int budget_;
+    int number_, budget_;
     T* values_;
     double self_;
     double distance_ = 0;

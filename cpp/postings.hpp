@@ -12,24 +12,31 @@ namespace bomkl {
 template <class T>
 class Postings {
 public:
+    // Where memory runs out, nothing has changed.
     void add(int slot, const SparseRow<T>& row) {
-        for (int i = 0; i < row.n; ++i) {
-            List& list = columns_[row.columns[i]];
-            list.slots.push_back(slot);
-            list.values.push_back(row.values[i]);
+        int done = 0;
+        try {
+            for (; done < row.n; ++done) {
+                List& list = columns_[row.columns[done]];
+                list.values.push_back(row.values[done]);
+                try {
+                    list.slots.push_back(slot);
+                } catch (...) {
+                    list.values.pop_back();
+                    throw;
+                }
+            }
+        } catch (...) {
+            if (done < row.n)
+                if (const auto found = columns_.find(row.columns[done]); found != columns_.end() && found->second.slots.empty())
+                    columns_.erase(found);
+            take_out(slot, {row.values, row.columns, done});
+            throw;
         }
         entries_ += row.n;
     }
     void remove(int slot, const SparseRow<T>& row) {
-        for (int i = 0; i < row.n; ++i) {
-            const auto found = columns_.find(row.columns[i]);
-            List& list = found->second;
-            std::size_t place = 0;
-            while (list.slots[place] != slot) ++place;
-            list.slots[place] = list.slots.back(), list.slots.pop_back();
-            list.values[place] = list.values.back(), list.values.pop_back();
-            if (list.slots.empty()) columns_.erase(found);
-        }
+        take_out(slot, row);
         entries_ -= row.n;
     }
     // out must be zero. Each sum runs over the columns in order, as in a dense product.
@@ -46,6 +53,17 @@ public:
     }
 
 private:
+    void take_out(int slot, const SparseRow<T>& row) {
+        for (int i = 0; i < row.n; ++i) {
+            const auto found = columns_.find(row.columns[i]);
+            List& list = found->second;
+            std::size_t place = 0;
+            while (list.slots[place] != slot) ++place;
+            list.slots[place] = list.slots.back(), list.slots.pop_back();
+            list.values[place] = list.values.back(), list.values.pop_back();
+            if (list.slots.empty()) columns_.erase(found);
+        }
+    }
     struct List {
         std::vector<std::int32_t> slots;
         std::vector<T> values;

@@ -55,11 +55,11 @@ public:
     void load_block(const Batch<T>& batch, std::int64_t start, int n) { block_.load(batch, start, n); }
 
     // Everything about the loaded block that does not depend on its own rows.
-    void score_block(int n_threads) {
+    void score_block(int n_threads, const std::function<void()>& pause) {
         if (fused_)
-            score_fused(block_.n(), n_threads);
+            score_fused(block_.n(), n_threads, pause);
         else
-            relate_listed(block_.n(), n_threads);
+            relate_listed(block_.n(), n_threads, pause);
     }
 
     // f of every expansion on row t, all rows before it learned.
@@ -88,8 +88,9 @@ public:
     }
 
     // Listed path: f of an expansion on one of its own support rows.
-    double score_of(const Expansion<T>& e, int slot) {
-        const int kernel = int(&e - state_.expansions.data()) % m_;
+    double score_of(int expansion, int slot) {
+        const Expansion<T>& e = state_.expansions[expansion];
+        const int kernel = expansion % m_;
         const int n = e.size();
         stored_values_.resize(n);
         if (!state_.pool.sparse()) {
@@ -122,8 +123,7 @@ public:
     }
 
     TileTerm<T>& tile_term(State<T>& state, std::size_t q, int expansion) const {
-        if (state.tile_terms.size() <= q) state.tile_terms.resize(q + 1);
-        auto& tile = state.tile_terms[q];
+        auto& tile = state.own_terms(q);
         const auto key = [&](int e) { return std::pair(rank_[e % m_], e); };
         auto place = std::lower_bound(tile.begin(), tile.end(), key(expansion),
                                       [&](const TileTerm<T>& term, const auto& k) { return key(term.expansion) < k; });
@@ -141,7 +141,15 @@ public:
             return std::pair(rank_[a.kernel], a.expansion) < std::pair(rank_[b.kernel], b.expansion);
         });
         const bool only_one = terms.front().kernel == terms.back().kernel;
+        changed_tiles_.reserve(changed_tiles_.size() + 1);
         const int slot = state_.pool.add(block_.row(t), sequence(terms.front().kernel, only_one));
+        try {  // make room first: the rest cannot fail
+            for (const NewTerm<T>& term : terms) tile_term(state_, slot / kTile, term.expansion);
+        } catch (...) {
+            state_.pool.take_back(slot);
+            row_changed(slot);
+            throw;
+        }
         for (const NewTerm<T>& term : terms) {
             tile_term(state_, slot / kTile, term.expansion).coef[slot % kTile] = term.coef;
             state_.pool.retain(slot);
@@ -195,9 +203,9 @@ private:
 
     void refresh_view(int q) {
         views_[q] = state_.pool.tile(q);
-        if (!fused_) return;
         view_terms_[q].clear();
-        for (const TileTerm<T>& term : state_.tile_terms[q]) view_terms_[q].push_back({term.kernel, term.expansion, term.coef});
+        if (!fused_ || std::size_t(q) >= state_.tile_terms.size()) return;
+        for (const TileTerm<T>& term : *state_.tile_terms[q]) view_terms_[q].push_back({term.kernel, term.expansion, term.coef});
         views_[q].terms = view_terms_[q].data();
         views_[q].n_terms = int(view_terms_[q].size());
     }
@@ -210,7 +218,7 @@ private:
         changed_tiles_.clear();
     }
 
-    void score_fused(int n, int n_threads) {
+    void score_fused(int n, int n_threads, const std::function<void()>& pause) {
         const std::size_t row_lanes = std::size_t(n_expansions_) * (kLaneSets * kLanes);
         partial_.at_least(n * row_lanes);
         refresh_views();
@@ -226,7 +234,7 @@ private:
                 primitives_->evaluate_related(block_.rows(), t, views_.data(), n_tiles, inner.data(), prepared_.data(),
                                               partial_.data(), n_expansions_);
             }
-        });
+        }, pause);
     }
 
     // Inner products of rows with all slots: out[row * stride + slot].
@@ -240,7 +248,7 @@ private:
         state_.pool.postings().inner(*primitives_, row, out);
     }
 
-    void relate_listed(int n, int n_threads) {
+    void relate_listed(int n, int n_threads, const std::function<void()>& pause) {
         refresh_views();
         const int n_tiles = int(views_.size());
         inner_stride_ = std::size_t(n_tiles) * kTile + (n + kTile - 1) / kTile * kTile;
@@ -250,7 +258,7 @@ private:
                         inner_stride_ - std::size_t(n_tiles) * kTile, T(0));
         in_parallel(n, n_threads, double(n) * n_tiles * kTile * state_.pool.features(), [&](int begin, int end) {
             inner_with_pool(block_.rows(), begin, end, inner_.data(), inner_stride_);
-        });
+        }, pause);
         if (has_callable_) call_kernels(n);
     }
 
@@ -275,7 +283,7 @@ private:
         const T* inner = inner_.data() + t * inner_stride_;
         distance_.resize(inner_stride_);
         cosine_.resize(inner_stride_);
-        if (int(views_.size()) != state_.pool.n_tiles()) refresh_views();
+        refresh_views();
         if (has_distance_ || has_cosine_)
             primitives_->relate(block_.rows(), t, views_.data(), int(views_.size()), inner,
                                 has_distance_ ? distance_.data() : nullptr, has_cosine_ ? cosine_.data() : nullptr);

@@ -1,4 +1,5 @@
-// All that an engine has learned, as values: copied for a snapshot, written out and read back as plain arrays.
+// All that an engine has learned, as values, written out and read back as plain arrays. Copies share rows and the
+// coefficients that lie beside them (see Pool), so that a copy takes little more time and memory than the lists of numbers.
 #pragma once
 
 #include <cmath>
@@ -27,60 +28,25 @@ struct State {
     // Sequence 0 of the pool holds rows that several kernels use, and all rows of the listed path; 1 + i, those of kernel i.
     Pool<T> pool;
     std::vector<Expansion<T>> expansions;               // listed path
-    std::vector<std::vector<TileTerm<T>>> tile_terms;   // fused path
+    std::vector<std::shared_ptr<std::vector<TileTerm<T>>>> tile_terms;  // fused path
     std::vector<double> log_weights;
     std::vector<std::int64_t> n_support;  // fused path
     std::vector<std::int64_t> kernel_mistakes;
     std::int64_t mistakes = 0, n_seen = 0;
 
+    std::vector<TileTerm<T>>& own_terms(std::size_t q) {
+        while (tile_terms.size() <= q) tile_terms.push_back(std::make_shared<std::vector<TileTerm<T>>>());
+        if (tile_terms[q].use_count() > 1) tile_terms[q] = std::make_shared<std::vector<TileTerm<T>>>(*tile_terms[q]);
+        return *tile_terms[q];
+    }
     std::size_t bytes() const {
         std::size_t total = pool.bytes();
-        for (const auto& tile : tile_terms) total += tile.capacity() * sizeof(TileTerm<T>);
+        for (const auto& tile : tile_terms) total += tile->capacity() * sizeof(TileTerm<T>);
         for (const auto& e : expansions)
             total += e.slots.capacity() * sizeof(int) + e.coefs.capacity() * sizeof(T) +
                      (e.diagonal.capacity() + e.inverse_gram.capacity()) * sizeof(double);
         return total;
     }
-};
-
-// What it takes to undo a call that fails. A growing pool is only cut back.
-template <class T>
-class Snapshot {
-public:
-    Snapshot(const State<T>& state, bool needed, bool only_grows) : only_grows_(only_grows) {
-        if (!needed) return;
-        if (only_grows) mark_ = state.pool.mark();
-        saved_ = std::make_unique<State<T>>(only_grows ? without_rows(state) : state);
-    }
-    void restore(State<T>& state) {
-        if (!saved_) return;
-        if (only_grows_) {
-            state.pool.cut_back(mark_);
-            state.tile_terms.resize(std::min(state.tile_terms.size(), std::size_t(mark_.n_tiles)));
-            for (const int q : mark_.open)
-                if (q >= 0)
-                    for (TileTerm<T>& term : state.tile_terms[q])
-                        std::fill(term.coef + state.pool.filled(q), term.coef + kTile, T(0));
-            std::swap(saved_->pool, state.pool);
-            std::swap(saved_->tile_terms, state.tile_terms);
-        }
-        std::swap(*saved_, state);
-    }
-
-private:
-    static State<T> without_rows(const State<T>& state) {
-        State<T> copy(state.pool.features(), state.pool.sparse(), 0, 1);
-        copy.expansions = state.expansions;  // empty lists on this path
-        copy.log_weights = state.log_weights;
-        copy.n_support = state.n_support;
-        copy.kernel_mistakes = state.kernel_mistakes;
-        copy.mistakes = state.mistakes;
-        copy.n_seen = state.n_seen;
-        return copy;
-    }
-    bool only_grows_;
-    PoolMark mark_;
-    std::unique_ptr<State<T>> saved_;
 };
 
 // The plain arrays. Rows are numbered without gaps; expansion e owns terms starts[e] to starts[e + 1], in order of insertion.
@@ -136,7 +102,7 @@ StateArrays<T> to_arrays(const State<T>& state) {
     }
     std::vector<std::vector<std::pair<std::int32_t, double>>> in_tiles(state.expansions.size());
     for (std::size_t q = 0; q < state.tile_terms.size(); ++q)
-        for (const TileTerm<T>& term : state.tile_terms[q])
+        for (const TileTerm<T>& term : *state.tile_terms[q])
             for (int c = 0; c < kTile; ++c)
                 if (term.coef[c] != 0) in_tiles[term.expansion].push_back({number[q * kTile + c], term.coef[c]});
     for (std::size_t e = 0; e < state.expansions.size(); ++e) {

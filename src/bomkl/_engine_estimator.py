@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bomkl._core import Engine32, Engine64
+from bomkl._core import Engine32, Engine64, after_fork_in_child, after_fork_in_parent, before_fork
 from bomkl._engine_config import TASKS, KernelCalls, combiner_record, kernel_record, learner_record
+from bomkl._guard import changing, unchanged_on_error
 from bomkl._validation import (
     check_bool,
     check_choice,
@@ -37,6 +39,14 @@ SPARSE_DENSITY = 0.05
 
 _MOST_THREADS = 1024
 HEAVIEST = 1e6  # with larger weights steps could leave the range of single precision
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=before_fork, after_in_parent=after_fork_in_parent, after_in_child=after_fork_in_child)
+
+
+def _plain(array: Any, dtype: Any) -> NDArray[Any]:
+    """Return an array as the engine takes it: contiguous, aligned and of this type; a copy only where it is not."""
+    return np.require(array, dtype=dtype, requirements=["C", "A"])
 
 
 class EngineEstimator(BaseEstimator):  # type: ignore[misc]
@@ -171,8 +181,8 @@ class EngineEstimator(BaseEstimator):  # type: ignore[misc]
     @staticmethod
     def _engine_rows(X: Any) -> Any:
         if isinstance(X, np.ndarray):
-            return X
-        return X.data, X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int64, copy=False)
+            return _plain(X, X.dtype)
+        return _plain(X.data, X.dtype), _plain(X.indices, np.int32), _plain(X.indptr, np.int64)
 
     def _deltas(self, weights: Float | None, n: int) -> Float | None:
         delta = self.selection_delta
@@ -212,9 +222,13 @@ class EngineEstimator(BaseEstimator):  # type: ignore[misc]
             raise parameter_error(owner, "sample_weight", f"at most {HEAVIEST:g}", float(weights.max()))
         return weights
 
-    def _learn(self, X: Any, targets: Float, weights: Float | None) -> Float:
+    def _learn(self, X: Any, targets: Float, weights: Float | None, pending: bool = False) -> Float:
+        """Learn rows that are checked; where pending, `_changing` or `_starting_over` ends it."""
         deltas = self._deltas(weights, len(targets))
-        return self._engine.learn(self._engine_rows(X), targets, weights, deltas, self._n_threads())
+        given = None if weights is None else _plain(weights, np.float64)
+        return self._engine.learn(
+            self._engine_rows(X), _plain(targets, np.float64), given, deltas, self._n_threads(), pending
+        )
 
     def _learn_one(self, x: Any, target: float) -> Any:
         """Learn one row that is ready for the engine; None where it is not, or anything else needs a closer look."""
@@ -244,19 +258,33 @@ class EngineEstimator(BaseEstimator):  # type: ignore[misc]
         return self._engine.score(self._engine_rows(self._check_rows(X, first=False)), per_kernel, self._n_threads())
 
     @contextmanager
-    def _unchanged_on_error(self) -> Iterator[None]:
-        attributes = self.__dict__
-        before = dict(attributes)
-        try:
-            yield
-        except BaseException:
-            attributes.clear()
-            attributes.update(before)
-            raise
+    def _changing(self) -> Iterator[None]:
+        """Learn on: no other thread does so meanwhile, and what fails leaves no trace."""
+        with changing(self), unchanged_on_error(self):
+            try:
+                yield
+            except BaseException:
+                if (engine := vars(self).get("_engine")) is not None:
+                    engine.roll_back()
+                raise
+            if (engine := vars(self).get("_engine")) is not None:
+                engine.commit()
 
-    def _forget(self) -> None:
-        for name in [n for n in vars(self) if n.endswith("_") or n == "_engine"]:
-            delattr(self, name)
+    @contextmanager
+    def _starting_over(self) -> Iterator[Self]:
+        """Learn with an empty model of the same settings that takes the place of this one in the end, in one step."""
+        with changing(self):
+            fresh = object.__new__(type(self))
+            fresh.__dict__.update({n: v for n, v in vars(self).items() if not (n.endswith("_") or n == "_engine")})
+            yield fresh
+            fresh._engine.commit()
+            self.__dict__ = fresh.__dict__
+
+    def _as_it_is(self) -> Self:
+        """Return a view that goes on showing this model where another thread calls `fit`, which puts a new one here."""
+        view = object.__new__(type(self))
+        view.__dict__ = self.__dict__
+        return view
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_engine")
@@ -299,7 +327,8 @@ class EngineEstimator(BaseEstimator):  # type: ignore[misc]
         """Coefficient of each stored row in each kernel's expansion, zero where the kernel does not use it."""
         state = self._engine.state()
         starts, m = state["term_starts"], len(self.kernels_)
-        coefs = np.zeros((len(starts) - 1, self._engine.n_rows))
+        n_rows = len(state["rows"]) if "rows" in state else len(state["row_starts"]) - 1
+        coefs = np.zeros((len(starts) - 1, n_rows))
         for e, (begin, end) in enumerate(pairwise(starts)):
             coefs[e, state["term_rows"][begin:end]] = state["scales"][e] * state["term_coefs"][begin:end]
         per_output = coefs.reshape(len(coefs) // m, m, coefs.shape[1]).transpose(0, 2, 1)
@@ -327,16 +356,29 @@ class EngineEstimator(BaseEstimator):  # type: ignore[misc]
         }
 
     def _restore(self, state: dict[str, Any], kernels: list[KernelLike]) -> None:
-        """Go on from `_state()`; n_features_in_ must be set."""
-        sparse = "row_values" in state["engine"]
-        self._start(kernels, state["task"], state["n_outputs"], state["dtype"], state["seed"], sparse)
-        self._engine.load(state["engine"])
+        """Go on from `_state()`; n_features_in_ must be set. What does not fit together is refused."""
+        learned, task, n_outputs = state["engine"], state["task"], state["n_outputs"]
+        check_choice("a stored model", "task", task, TASKS)
+        check_choice("a stored model", "dtype", state["dtype"], ("float32", "float64"))
+        check_count("a stored model", "n_outputs", n_outputs)
+        check_count("a stored model", "n_features_in_", self.n_features_in_)
+        self._check_restored_task(task, n_outputs)
+        if len(learned["log_weights"]) != n_outputs * len(kernels):
+            raise parameter_error(
+                "a stored model", "log_weights", f"{n_outputs} x {len(kernels)} numbers", len(learned["log_weights"])
+            )
+        self._start(kernels, task, n_outputs, state["dtype"], state["seed"], "row_values" in learned)
+        self._engine.load(learned)
+
+    def _check_restored_task(self, task: str, n_outputs: int) -> None:
+        raise NotImplementedError
 
     def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = dict(super().__getstate__())
+        model = self._as_it_is()
+        state: dict[str, Any] = dict(super(EngineEstimator, model).__getstate__())
         state.pop("_numbers", None)  # made anew where it is needed
         if "_engine" in state:
-            state["_engine"] = self._state()
+            state["_engine"] = model._state()
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -156,10 +156,9 @@ class BudgetMKLClassifier(ClassifierMixin, EngineEstimator):  # type: ignore[mis
         self : object
             The fitted estimator.
         """
-        with self._unchanged_on_error():
-            self._forget()
-            self._score_and_learn(X, y, None, sample_weight, whole_set=True)
-            self._check_learned()
+        with self._starting_over() as fresh:
+            fresh._score_and_learn(X, y, None, sample_weight, whole_set=True)
+            fresh._check_learned()
         return self
 
     def partial_fit(
@@ -207,7 +206,7 @@ class BudgetMKLClassifier(ClassifierMixin, EngineEstimator):  # type: ignore[mis
         margins : ndarray of shape (n_samples,) or (n_samples, n_classes)
             Positive for ``classes_[1]``; with more than two classes a column for each.
         """
-        with self._unchanged_on_error():
+        with self._changing():
             return self._score_and_learn(X, y, classes, sample_weight)
 
     def learn_one(self, x: Any, y: Any) -> Any:
@@ -281,9 +280,10 @@ class BudgetMKLClassifier(ClassifierMixin, EngineEstimator):  # type: ignore[mis
         labels : ndarray of shape (n_samples,)
             The likeliest class of each row.
         """
-        margins = self.decision_function(X)
+        model = self._as_it_is()
+        margins = model.decision_function(X)
         index = (margins > 0).astype(np.intp) if margins.ndim == 1 else margins.argmax(axis=1)
-        labels: NDArray[Any] = self.classes_[index]
+        labels: NDArray[Any] = model.classes_[index]
         return labels
 
     @property
@@ -299,6 +299,11 @@ class BudgetMKLClassifier(ClassifierMixin, EngineEstimator):  # type: ignore[mis
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_choice(type(self).__name__, "combination", self.combination, ("score", "vote"))
+
+    def _check_restored_task(self, task: str, n_outputs: int) -> None:
+        expected = ("binary", 1) if len(self.classes_) == 2 else ("multiclass", len(self.classes_))
+        if (task, n_outputs) != expected:
+            raise parameter_error("a stored model", "task", f"{expected} for its classes", (task, n_outputs))
 
     def _score_and_learn(self, X: Any, y: Any, classes: Any, sample_weight: Any, whole_set: bool = False) -> Float:
         first = not hasattr(self, "_engine")
@@ -329,7 +334,7 @@ class BudgetMKLClassifier(ClassifierMixin, EngineEstimator):  # type: ignore[mis
                 X.dtype,
                 sparse=self._wide_and_sparse(X),
             )
-        scores = self._learn(X, indices.astype(np.float64), weights)
+        scores = self._learn(X, indices.astype(np.float64), weights, pending=True)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def _label_number(self, y: Any) -> int | None:
@@ -495,10 +500,9 @@ class BudgetMKLRegressor(RegressorMixin, EngineEstimator):  # type: ignore[misc]
         self : object
             The fitted estimator.
         """
-        with self._unchanged_on_error():
-            self._forget()
-            self._score_and_learn(X, y, sample_weight)
-            self._check_learned()
+        with self._starting_over() as fresh:
+            fresh._score_and_learn(X, y, sample_weight)
+            fresh._check_learned()
         return self
 
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -538,7 +542,7 @@ class BudgetMKLRegressor(RegressorMixin, EngineEstimator):  # type: ignore[misc]
         predictions : ndarray of shape (n_samples,)
             Predictions.
         """
-        with self._unchanged_on_error():
+        with self._changing():
             return self._score_and_learn(X, y, sample_weight)
 
     def learn_one(self, x: Any, y: float) -> float:
@@ -605,6 +609,10 @@ class BudgetMKLRegressor(RegressorMixin, EngineEstimator):  # type: ignore[misc]
         tags.regressor_tags.poor_score = True
         return tags
 
+    def _check_restored_task(self, task: str, n_outputs: int) -> None:
+        if (task, n_outputs) != ("regression", 1):
+            raise parameter_error("a stored model", "task", "a regression with one output", (task, n_outputs))
+
     def _score_and_learn(self, X: Any, y: Any, sample_weight: Any) -> Float:
         first = not hasattr(self, "_engine")
         if first:
@@ -624,4 +632,4 @@ class BudgetMKLRegressor(RegressorMixin, EngineEstimator):  # type: ignore[misc]
         weights = None if sample_weight is None else self._sample_weights(X, sample_weight)
         if first:
             self._start(self._kernel_list(), "regression", 1, X.dtype, sparse=self._wide_and_sparse(X))
-        return self._learn(X, targets, weights)[:, 0]
+        return self._learn(X, targets, weights, pending=True)[:, 0]
