@@ -76,20 +76,22 @@ void bind_kernel_features(In<float, 2> x, int kernel, double scale, In<float, 3>
 }
 
 Component component(InOut<double, 2>& w, InOut<float, 3>& P, InOut<float, 2>& rows, InOut<float, 2>& U,
-                    InOut<double, 2>& M, InOut<double, 1>& c, InOut<double, 2>& a) {
+                    InOut<double, 2>& M, InOut<double, 1>& c, InOut<double, 2>& a, InOut<float, 3>& V,
+                    InOut<double, 1>& trace) {
     const std::size_t width = P.shape(0) * kTile, outputs = w.shape(0);
     require(P.shape(2) == kTile && P.shape(1) <= width && w.shape(1) == width && rows.shape(0) == kBlock &&
                 rows.shape(1) == width && U.shape(0) == kBlock && U.shape(1) == width && M.shape(0) == kBlock &&
-                M.shape(1) == kBlock && c.size() == kBlock && a.shape(0) == kBlock && a.shape(1) == outputs,
+                M.shape(1) == kBlock && c.size() == kBlock && a.shape(0) == kBlock && a.shape(1) == outputs &&
+                V.shape(0) == P.shape(0) && V.shape(1) == kBlock && V.shape(2) == kTile && trace.size() == 2,
             "the arrays of a component do not fit together");
     return {int(P.shape(1)), int(P.shape(0)), int(outputs), w.data(), P.data(), rows.data(),
-            U.data(),        M.data(),        c.data(),     a.data()};
+            U.data(),        M.data(),        c.data(),     a.data(), V.data(), trace.data()};
 }
 
 int bind_newton_rows(InOut<double, 2> w, InOut<float, 3> P, InOut<float, 2> rows, InOut<float, 2> U, InOut<double, 2> M,
-                     InOut<double, 1> c, InOut<double, 2> a, In<float, 2> features, In<double, 2> y, In<double, 1> weight,
+                     InOut<double, 1> c, InOut<double, 2> a, InOut<float, 3> V, InOut<double, 1> trace, In<float, 2> features, In<double, 2> y, In<double, 1> weight,
                      int task, double loosen, int open, int to_boundary, InOut<double, 2> scores) {
-    Component m = component(w, P, rows, U, M, c, a);
+    Component m = component(w, P, rows, U, M, c, a, V, trace);
     const std::size_t n = features.shape(0), outputs = w.shape(0);
     require(features.shape(1) == m.width() && y.shape(0) == n && y.shape(1) == outputs && weight.size() == n &&
                 scores.shape(0) == n && scores.shape(1) == outputs && task >= 0 && task <= int(Task::huber),
@@ -102,15 +104,15 @@ int bind_newton_rows(InOut<double, 2> w, InOut<float, 3> P, InOut<float, 2> rows
 }
 
 void bind_close_block(InOut<double, 2> w, InOut<float, 3> P, InOut<float, 2> rows, InOut<float, 2> U, InOut<double, 2> M,
-                      InOut<double, 1> c, InOut<double, 2> a, int open) {
-    Component m = component(w, P, rows, U, M, c, a);
+                      InOut<double, 1> c, InOut<double, 2> a, InOut<float, 3> V, InOut<double, 1> trace, int open) {
+    Component m = component(w, P, rows, U, M, c, a, V, trace);
     require(open >= 0 && open <= kBlock, "a block has at most 64 rows");
     close_block(primitives(), m, open);
 }
 
 void bind_current_means(InOut<double, 2> w, InOut<float, 3> P, InOut<float, 2> rows, InOut<float, 2> U, InOut<double, 2> M,
-                        InOut<double, 1> c, InOut<double, 2> a, int open, InOut<double, 2> out) {
-    const Component m = component(w, P, rows, U, M, c, a);
+                        InOut<double, 1> c, InOut<double, 2> a, InOut<float, 3> V, InOut<double, 1> trace, int open, InOut<double, 2> out) {
+    const Component m = component(w, P, rows, U, M, c, a, V, trace);
     require(open >= 0 && open <= kBlock && out.shape(0) == w.shape(0) && out.shape(1) == w.shape(1),
             "the means do not fit the component");
     current_means(m, open, out.data());
@@ -219,10 +221,10 @@ void bind_auto(nb::module_& m, const InstructionSet& (*chosen_set)()) {
     m.def("normal_scores", &bind_normal_scores, "x"_a, "sorted_columns"_a, "table"_a, "mean"_a, "deviation"_a, "out"_a);
     m.def("kernel_features", &bind_kernel_features, "x"_a, "kernel"_a, "scale"_a, "landmarks"_a, "norms"_a, "whiten"_a,
           "rank"_a, "out"_a);
-    m.def("newton_rows", &bind_newton_rows, "w"_a, "P"_a, "rows"_a, "U"_a, "M"_a, "c"_a, "a"_a, "features"_a, "y"_a,
+    m.def("newton_rows", &bind_newton_rows, "w"_a, "P"_a, "rows"_a, "U"_a, "M"_a, "c"_a, "a"_a, "V"_a, "trace"_a, "features"_a, "y"_a,
           "weight"_a, "task"_a, "loosen"_a, "open"_a, "to_boundary"_a, "scores"_a);
-    m.def("close_block", &bind_close_block, "w"_a, "P"_a, "rows"_a, "U"_a, "M"_a, "c"_a, "a"_a, "open"_a);
-    m.def("current_means", &bind_current_means, "w"_a, "P"_a, "rows"_a, "U"_a, "M"_a, "c"_a, "a"_a, "open"_a, "out"_a);
+    m.def("close_block", &bind_close_block, "w"_a, "P"_a, "rows"_a, "U"_a, "M"_a, "c"_a, "a"_a, "V"_a, "trace"_a, "open"_a);
+    m.def("current_means", &bind_current_means, "w"_a, "P"_a, "rows"_a, "U"_a, "M"_a, "c"_a, "a"_a, "V"_a, "trace"_a, "open"_a, "out"_a);
     m.def("linear_scores", &bind_linear_scores, "features"_a, "w"_a, "rank"_a, "out"_a);
     m.def("combine_scores", &bind_combine_scores, "w"_a, "P"_a, "weights"_a, "log_final"_a, "scores"_a, "task"_a, "out"_a);
     m.def("combine_rows", &bind_combine_rows, "w"_a, "P"_a, "weights"_a, "log_final"_a, "share"_a, "scores"_a, "y"_a,

@@ -25,6 +25,8 @@ struct Component {
     double* M;      // (64, 64)
     double* c;      // (64) what each row takes from the covariance along V
     double* a;      // (64, outputs) steps along V
+    float* V;       // packed [tile][64][64]: gain directions of the open block, kept only while forgetting
+    double* trace;  // (2) largest trace that forgetting may bring P to, and the trace as of the last row
     std::size_t width() const { return std::size_t(tiles) * kTile; }
 };
 
@@ -51,14 +53,10 @@ inline void current_means(const Component& m, int n, double* out) {
         }
 }
 
-// Makes the open block of n rows part of w and P.
-inline void close_block(const Primitives<float>& with, Component& m, int n) {
-    if (n == 0) return;
+// V^T of the n rows of the open block, (width, 64) with zeros beyond column n, from V = L^-1 U.
+inline std::vector<float> gain_directions(const Primitives<float>& with, const Component& m, int n) {
     const std::size_t width = m.width();
-    std::vector<double> w(m.outputs * width);
-    current_means(m, n, w.data());
-    std::copy(w.begin(), w.end(), m.w);
-
+    std::vector<float> v_transposed(width * kTile);
     double inverse[kBlock][kBlock] = {};
     for (int t = 0; t < n; ++t) {
         inverse[t][t] = 1;
@@ -67,12 +65,28 @@ inline void close_block(const Primitives<float>& with, Component& m, int n) {
             for (int u = 0; u <= s; ++u) inverse[t][u] -= factor * inverse[s][u];
         }
     }
-    // V^T = U^T L^-T: its columns beyond n are zero
-    std::vector<float> inverse_transposed(std::size_t(n) * kTile), u_transposed(width * n), v_transposed(width * kTile);
+    std::vector<float> inverse_transposed(std::size_t(n) * kTile), u_transposed(width * n);
     for (int s = 0; s < n; ++s)
         for (int t = s; t < n; ++t) inverse_transposed[std::size_t(s) * kTile + t] = float(inverse[t][s]);
     transpose(m.U, n, width, width, u_transposed.data(), n);
     multiply(with, u_transposed.data(), n, int(width), n, inverse_transposed.data(), 1, v_transposed.data(), kTile);
+    return v_transposed;
+}
+
+inline double trace(const Component& m) {
+    double sum = 0;
+    for (int j = 0; j < m.rank; ++j) sum += m.P[(std::size_t(j / kTile) * m.rank + j) * kTile + j % kTile];
+    return sum;
+}
+
+// Makes the open block of n rows part of w and P.
+inline void close_block(const Primitives<float>& with, Component& m, int n) {
+    if (n == 0) return;
+    const std::size_t width = m.width();
+    std::vector<double> w(m.outputs * width);
+    current_means(m, n, w.data());
+    std::copy(w.begin(), w.end(), m.w);
+    const std::vector<float> v_transposed = gain_directions(with, m, n);
 
     // P -= V^T c V, on and above the diagonal tiles; the rest is its mirror image
     std::vector<float> scaled(std::size_t(kTile) * kTile), change(width * kTile);
@@ -88,6 +102,31 @@ inline void close_block(const Primitives<float>& with, Component& m, int n) {
             transpose(tile(q) + std::size_t(p) * kTile * kTile, kTile, rows - first, kTile,
                       tile(p) + std::size_t(first) * kTile, kTile);
     }
+    m.trace[1] = trace(m);
+}
+
+// Forgetting.
+//
+// A row changes the covariance along its gain direction v = P x only: P' = P - c v v^T, so that its own variance q = x P x
+// becomes q (1 - c q). Learning takes c = h / (1 + h q), where h is the curvature of its loss. Forgetting takes off
+// loosen h / q, as much as lets q rest at loosen / (1 - loosen h): what rows like it bring is forgotten as fast as it comes.
+// Two bounds keep the filter stable for any rows, ranks and weights:
+//   (1) loosen h <= 1/2. Then c q > -1/2: one row makes its own variance at most half as large again.
+//   (2) trace P <= limit, that of the prior: where a row would pass it, c is raised to where it does not.
+// Stability. c <= h / (1 + h q) < 1 / q, so P stays positive definite; with (2) its eigenvalues never exceed the limit.
+// Scores stay finite: by the formula of Sherman and Morrison P'^-1 = P^-1 + k x x^T with k = c / (1 - c q) <= h. For the losses of
+// numbers the step is a = h (y - f) / (1 + h q) (Huber's too, with its own h), so with E = w P^-1 w
+//   E' <= (w + a v)^T (P^-1 + h x x^T) (w + a v) = E + h y^2 - h (y - f)^2 / (1 + h q) <= E + h y^2,
+// hence f^2 <= q E <= |x|^2 limit (E_0 + sum of h y^2): no faster than the root of the number of rows. For classes
+// |a| <= weight, so |w| grows by at most weight limit |x| a row.
+inline constexpr double kMostForgetting = 0.5;
+
+inline double forgetting(double h, double q, double loosen) { return std::min(loosen * h, kMostForgetting) / q; }
+
+// Where the trace may still grow, c itself; else the c at which it reaches its limit.
+inline double bounded_by_trace(double c, double squared_length, double trace, double limit) {
+    if (c >= 0 || trace - c * squared_length <= limit) return c;
+    return -std::max(limit - trace, 0.0) / squared_length;
 }
 
 // The implicit step of one row: what its loss, taken after the step, asks for. q is the variance of its score.
@@ -101,7 +140,7 @@ inline double newton_step(const double* f, const double* y, double weight, doubl
             a[0] = std::copysign(weight * kHuber, residual);
             h = weight * kHuber / std::max(std::abs(y[0] - f[0]) - q * weight * kHuber, kHuber);
         }
-        return h / (1 + h * q) - loosen * h / q;
+        return h / (1 + h * q) - forgetting(h, q, loosen);
     }
     const double reach = q * weight;
     std::copy_n(f, outputs, g);
@@ -130,7 +169,27 @@ inline double newton_step(const double* f, const double* y, double weight, doubl
         h = std::max(h, p[k] * (1 - p[k]));
     }
     h *= weight;
-    return h / (1 + h * q) - loosen * 4 * h / q;  // forget in this row's direction as fast as it brings information
+    return h / (1 + h * q) - forgetting(4 * h, q, loosen);  // of two even classes 4 h is the weight
+}
+
+// V[u] = U[u] - sum over s < u of M[s][u] V[s]; returns its squared length.
+inline double gain_direction(const Primitives<float>& with, Component& m, int u) {
+    float factors[kBlock], sum[kTile] = {};
+    for (int s = 0; s < u; ++s) factors[s] = float(m.M[s * kBlock + u]);
+    double part[16] = {};
+    for (int q = 0; q < m.tiles; ++q) {
+        float* tile = m.V + std::size_t(q) * kBlock * kTile;
+        if (u > 0) multiply(with, factors, kBlock, 1, u, tile, 1, sum, kTile);
+        const float* row = m.U + u * m.width() + std::size_t(q) * kTile;
+        for (int j = 0; j < kTile; ++j) {
+            const float value = row[j] - sum[j];
+            tile[u * kTile + j] = value;
+            part[j % 16] += double(value) * double(value);
+        }
+    }
+    double length = 0;
+    for (int i = 0; i < 16; ++i) length += part[i];
+    return length;
 }
 
 // Scores n rows of features, each just before it is learned. `open` rows of the block are there already; `to_boundary` more
@@ -165,6 +224,11 @@ inline int newton_rows(const Primitives<float>& with, Component& m, const float*
             const double change = newton_step(f, y + row * outputs, weight[row], q, outputs, task, loosen,
                                               m.a + u * outputs, g.data(), p.data());
             m.c[u] = column[u] > 0 ? change : 0;  // a variance of zero or less is rounding: leave the covariance alone
+            if (loosen > 0) {
+                const double squared_length = gain_direction(with, m, u);
+                m.c[u] = bounded_by_trace(m.c[u], squared_length, m.trace[1], m.trace[0]);
+                m.trace[1] -= m.c[u] * squared_length;
+            }
         }
         open = last;
         done += fresh;

@@ -77,6 +77,8 @@ def newton_rows(
     M: Double,
     c: Double,
     a: Double,
+    V: Single,
+    trace: Double,
     features: Single,
     y: Double,
     weight: Double,
@@ -86,9 +88,21 @@ def newton_rows(
     to_boundary: int,
     scores: Double,
 ) -> int: ...
-def close_block(w: Double, P: Single, rows: Single, U: Single, M: Double, c: Double, a: Double, open: int) -> None: ...
+def close_block(
+    w: Double, P: Single, rows: Single, U: Single, M: Double, c: Double, a: Double, V: Single, trace: Double, open: int
+) -> None: ...
 def current_means(
-    w: Double, P: Single, rows: Single, U: Single, M: Double, c: Double, a: Double, open: int, out: Double
+    w: Double,
+    P: Single,
+    rows: Single,
+    U: Single,
+    M: Double,
+    c: Double,
+    a: Double,
+    V: Single,
+    trace: Double,
+    open: int,
+    out: Double,
 ) -> None: ...
 def linear_scores(features: Single, w: Double, rank: int, out: Double) -> None: ...
 def combine_scores(

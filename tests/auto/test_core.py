@@ -67,7 +67,7 @@ def solve_implicit(f, q, y, weight, task):
 
 
 def newton_row_by_row(F, y, weight, w, P, task, forget):
-    scores = np.empty(y.shape)
+    scores, limit = np.empty(y.shape), np.trace(P)
     loosen = (1 - forget) * F.shape[1]
     for t, x in enumerate(F):
         scores[t] = x @ w
@@ -83,12 +83,15 @@ def newton_row_by_row(F, y, weight, w, P, task, forget):
             p = solve_implicit(scores[t], q, y[t], weight[t], task)
             step, h, factor = weight[t] * (y[t] - p), weight[t] * max((p * (1 - p)).max(), 1e-5), 4
         w = w + np.outer(v, step)
-        P = P - (h / (1 + h * q) - loosen * factor * h / q) * np.outer(v, v)
+        c = h / (1 + h * q) - min(loosen * factor * h, 0.5) / q
+        if loosen and c < 0:
+            c = max(c, -max(limit - np.trace(P), 0) / (v @ v))
+        P = P - c * np.outer(v, v)
     return scores, w
 
 
 @pytest.mark.parametrize("task", list(Task))
-@pytest.mark.parametrize("forget", [1.0, 0.999])
+@pytest.mark.parametrize("forget", [1.0, 0.999, 0.98])
 def test_blocks_do_what_rows_one_by_one_do(task, forget):
     rng = np.random.default_rng(0)
     n, r, outputs = 200, 70, 3 if task is Task.MULTICLASS else 1
@@ -99,7 +102,7 @@ def test_blocks_do_what_rows_one_by_one_do(task, forget):
     else:
         y = (rng.random((n, 1)) < 0.5).astype(float) if task is Task.BINARY else 3 * rng.standard_t(2, size=(n, 1))
     weight = rng.uniform(0.5, 2, n)
-    component = NewtonRegression.of(w, P, 128)
+    component = NewtonRegression.of(w, P, 128, 1 / 0.3)
     wide = np.zeros((n, 128), dtype=np.float32)
     wide[:, :r] = F
     scores = np.vstack(
@@ -183,6 +186,6 @@ def test_arrays_that_do_not_fit_are_refused():
         _core.matmul(single, np.zeros((1, 5, 64), np.float32), np.zeros((3, 64), np.float32))
     with pytest.raises(ValueError, match="do not fit"):
         _core.linear_scores(single, np.zeros((1, 5)), 3, double)
-    component = NewtonRegression.of(np.zeros((3, 1)), np.eye(3), 64)
+    component = NewtonRegression.of(np.zeros((3, 1)), np.eye(3), 64, 1.0)
     with pytest.raises(ValueError, match="at most 64"):
         _core.close_block(*component._arrays(), 65)

@@ -58,6 +58,12 @@ class Component(Protocol):
     def scorer(self) -> Scorer:
         """Return a function that scores rows by what is known now, whatever is learned meanwhile."""
 
+    def tend(self) -> None:
+        """Do what has to be done from time to time; called whenever the row count is a multiple of `CHUNK`."""
+
+    def close(self) -> None:
+        """Take rows that were held apart so far into what was learned."""
+
     def add_class(self, log_odds: float) -> None:
         """Make room for one more class, which starts at a constant score."""
 
@@ -79,9 +85,9 @@ class NewtonComponent:
     regression: NewtonRegression | Information
 
     @classmethod
-    def fitted(cls, name: str, features: Features, w: Float, covariance: Float) -> Self:
-        """Start from a posterior mean (r, outputs) and covariance (r, r)."""
-        return cls(name, features, NewtonRegression.of(w, covariance, features.width))
+    def fitted(cls, name: str, features: Features, w: Float, covariance: Float, ridge: float) -> Self:
+        """Start from a posterior mean (r, outputs) and covariance (r, r), and the ridge of the prior before them."""
+        return cls(name, features, NewtonRegression.of(w, covariance, features.width, ridge))
 
     @property
     def cost(self) -> float:
@@ -112,6 +118,16 @@ class NewtonComponent:
         means, features, regression = self.regression.means(), self.features, self.regression
         return lambda views: regression.scores(features(views), means)
 
+    def tend(self) -> None:
+        """Keep the covariance positive definite; information in double precision is so by itself."""
+        if isinstance(self.regression, NewtonRegression):
+            self.regression.repair()
+
+    def close(self) -> None:
+        """Close the open block."""
+        if isinstance(self.regression, NewtonRegression):
+            self.regression.close()
+
     def add_class(self, log_odds: float) -> None:
         """Make room for one more class."""
         self.regression.add_class(log_odds)
@@ -136,8 +152,8 @@ class RoundsComponent(NewtonComponent):
     kind: ClassVar[str] = "rounds"
 
     @classmethod
-    def fitted(cls, name: str, features: Features, w: Float, covariance: Float) -> Self:
-        """Start from a posterior mean (r, outputs) and covariance (r, r)."""
+    def fitted(cls, name: str, features: Features, w: Float, covariance: Float, ridge: float) -> Self:
+        """Start from a posterior mean (r, outputs) and covariance (r, r), which holds the prior."""
         return cls(name, features, Information.of(w, covariance, features.width))
 
     @classmethod

@@ -9,7 +9,7 @@ PRUNE_AT = 4  # budgets after which only the best kernels go on
 KEEP = 5  # kernels that go on
 STACK_RIDGES = (10.0, 100.0)
 SHARE = 1e-3  # part of the weight that the combination spreads evenly at every row
-CHUNK = 1024  # rows worked on at a time; bounds the memory of long calls and changes no result
+CHUNK = 256  # rows worked on at a time, up to a multiple of it: bounds the memory of long calls
 
 
 @dataclass(frozen=True)

@@ -165,6 +165,8 @@ class AdaptiveLearner:
         winner = self.models[2]
         twin = copy.deepcopy(winner)
         twin.settings = replace(twin.settings, forget=FORGET)
+        for component in twin.components:
+            component.close()
         self.models = [winner, twin]
         self.log_weights = np.zeros(2)
         self.restarts.append(self.seen)

@@ -11,7 +11,7 @@ from scipy.linalg.lapack import dpstrf, dtrtri
 from scipy.spatial.distance import cdist
 
 from bomkl._core import BLOCK, kernel_features
-from bomkl.auto.geometry import VIEWS, Float, Single, Views, packed, varying_columns, view_width
+from bomkl.auto.geometry import VIEWS, Float, Single, Views, packed, unpacked, varying_columns, view_width
 from bomkl.auto.saved import Saved, State
 
 _SMALLEST = 1e-5  # what is left of a kernel matrix below this share of its largest eigenvalue is noise
@@ -106,11 +106,11 @@ class KernelFeatures:
 
     def landmark_rows(self) -> Single:
         """Landmarks in their view, one a row."""
-        return _unpacked(self.landmarks)[:, : len(self.support)].T
+        return unpacked(self.landmarks)[:, : len(self.support)].T
 
     def whitening(self) -> Single:
         """Matrix from kernel values at the landmarks to features."""
-        return _unpacked(self.whiten)[:, : self.rank]
+        return unpacked(self.whiten)[:, : self.rank]
 
     def values(self, views: Views) -> Float:
         """Kernel values of rows at the landmarks."""
@@ -209,7 +209,3 @@ def features_from_state(saved: Saved, columns: int, stored_rows: int) -> Feature
     features = _KINDS[saved.text("kind", _KINDS)].from_state(saved, columns, stored_rows)
     saved.end()
     return features
-
-
-def _unpacked(tiles: Single) -> Single:
-    return tiles.transpose(1, 0, 2).reshape(tiles.shape[1], -1)

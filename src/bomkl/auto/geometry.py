@@ -36,6 +36,11 @@ def packed(matrix: NDArray[Any]) -> Single:
     return np.ascontiguousarray(padded.reshape(rows, tiles, BLOCK).transpose(1, 0, 2))
 
 
+def unpacked(tiles: Single) -> Single:
+    """Undo `packed`, but for the zeros that fill the last tile."""
+    return tiles.transpose(1, 0, 2).reshape(tiles.shape[1], -1)
+
+
 def varying_columns(rows: NDArray[Any]) -> int:
     """Count the columns that are not constant, at least 1: no average may depend on the others.
 

@@ -6,11 +6,15 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+from scipy.linalg.lapack import dpotrf
 
 from bomkl._core import BLOCK, close_block, current_means, linear_scores, newton_rows
-from bomkl.auto.geometry import Float, Single, packed
+from bomkl.auto.geometry import Float, Single, packed, unpacked
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.task import Task
+
+_WEIGHT_BETWEEN_REPAIRS = 16384.0
+_MARGIN = 64 * float(np.finfo(np.float32).eps)  # least eigenvalue after a repair, as a share of the largest variance
 
 
 @dataclass
@@ -27,18 +31,21 @@ class NewtonRegression:
     M: Float
     c: Float
     a: Float
+    V: Single
+    trace: Float  # the largest that forgetting may bring P to, and that of P as of the last row
     open: int = 0
+    unchecked: float = 0.0  # weight of the rows learned since P was last known to be positive definite
 
     @classmethod
-    def of(cls, w: Float, covariance: Float, width: int) -> Self:
-        """Start from a posterior mean (r, outputs) and covariance (r, r) in features of some width."""
+    def of(cls, w: Float, covariance: Float, width: int, ridge: float) -> Self:
+        """Start from a posterior mean (r, outputs) and covariance (r, r), which a prior of 1 / ridge has led to."""
         rank, outputs = w.shape
         means = np.zeros((outputs, width))
         means[:, :rank] = w.T
-        return cls._at_block_start(means, packed(covariance))
+        return cls._at_block_start(means, packed(covariance), rank / ridge)
 
     @classmethod
-    def _at_block_start(cls, w: Float, P: Single) -> Self:
+    def _at_block_start(cls, w: Float, P: Single, largest_trace: float) -> Self:
         outputs, width = w.shape
         return cls(
             w=w,
@@ -48,6 +55,8 @@ class NewtonRegression:
             M=np.zeros((BLOCK, BLOCK)),
             c=np.zeros(BLOCK),
             a=np.zeros((BLOCK, outputs)),
+            V=np.zeros((len(P), BLOCK, BLOCK), dtype=np.float32),
+            trace=np.array([largest_trace, np.trace(unpacked(P), dtype=np.float64)]),
         )
 
     @property
@@ -58,6 +67,7 @@ class NewtonRegression:
     def score_and_learn(self, F: Single, y: Float, weight: Float, task: Task, forget: float, seen: int) -> Float:
         """Score rows of features, each just before it is learned; `seen` rows came before them."""
         scores = np.empty(y.shape)
+        self.unchecked += sum(weight.tolist())  # in order, so that calls may be split anywhere
         self.open = newton_rows(
             *self._arrays(),
             F,
@@ -70,6 +80,35 @@ class NewtonRegression:
             scores,
         )
         return scores
+
+    def close(self) -> None:
+        """Make the rows of the open block part of the posterior before the block is full."""
+        close_block(*self._arrays(), self.open)
+        self.open = 0
+
+    def repair(self) -> None:
+        """Keep the covariance positive definite in single precision; called between blocks, at absolute row counts.
+
+        Learning maps P to (P^-1 + H)^-1, where the largest eigenvalue of H is at most W |x|^2 after rows of weight W.
+        If P has no eigenvalue below m, then after learning it has none below m / (1 + m W |x|^2), and what rounding
+        takes away meanwhile is less than that. So it is enough to look from time to time whether P - m I has a Cholesky
+        factor and, where it has none, to add to the diagonal of P: a loss of certainty that single precision could
+        hardly have told from none.
+        """
+        if self.unchecked < _WEIGHT_BETWEEN_REPAIRS or self.open:
+            return
+        self.unchecked = 0.0
+        P = unpacked(self.P)[:, : self.rank].astype(np.float64)
+        margin = _MARGIN * float(P.diagonal().max())
+        diagonal, added = P.diagonal() - margin, 0.0
+        while True:
+            np.fill_diagonal(P, diagonal + added)
+            if dpotrf(P, lower=1)[1] == 0:
+                break
+            added = 4 * added or margin
+        if added:
+            self.P = packed(_with_diagonal(unpacked(self.P)[:, : self.rank], diagonal + margin + added))
+            self.trace[1] = np.trace(unpacked(self.P), dtype=np.float64)
 
     def means(self) -> Float:
         """Posterior mean with every row learned, (outputs, width)."""
@@ -85,8 +124,7 @@ class NewtonRegression:
 
     def add_class(self, log_odds: float) -> None:
         """Make room for one more class, which starts at a constant score."""
-        close_block(*self._arrays(), self.open)
-        self.open = 0
+        self.close()
         new = np.zeros((1, self.w.shape[1]))
         new[0, self.rank - 1] = log_odds
         old = self.w if len(self.w) > 1 else np.vstack([-0.5 * self.w, 0.5 * self.w])
@@ -104,6 +142,9 @@ class NewtonRegression:
             "M": np.triu(self.M[:n, :n], 1),
             "c": self.c[:n],
             "a": self.a[:n],
+            "V": self.V[:, :n],
+            "trace": self.trace,
+            "unchecked": self.unchecked,
         }
 
     @classmethod
@@ -117,15 +158,24 @@ class NewtonRegression:
         n = len(rows)
         if n > most_open:
             raise saved.wrong("rows", f"at most {most_open} rows, those of the open block", n)
-        regression = cls._at_block_start(w, P)
+        regression = cls._at_block_start(w, P, 0.0)
         regression.open = n
         regression.rows[:n] = rows
         regression.U[:n] = saved.array("U", (n, width), np.float32)
         regression.M[:n, :n] = saved.array("M", (n, n))
         regression.c[:n] = saved.array("c", (n,))
         regression.a[:n] = saved.array("a", (n, outputs))
+        regression.V[:, :n] = saved.array("V", (tiles, n, BLOCK), np.float32)
+        regression.trace = saved.array("trace", (2,), low=0.0)
+        regression.unchecked = saved.number("unchecked", 0.0)
         saved.end()
         return regression
 
-    def _arrays(self) -> tuple[Float, Single, Single, Single, Float, Float, Float]:
-        return self.w, self.P, self.rows, self.U, self.M, self.c, self.a
+    def _arrays(self) -> tuple[Float, Single, Single, Single, Float, Float, Float, Single, Float]:
+        return self.w, self.P, self.rows, self.U, self.M, self.c, self.a, self.V, self.trace
+
+
+def _with_diagonal(matrix: Single, diagonal: Float) -> Single:
+    matrix = matrix.copy()
+    np.fill_diagonal(matrix, diagonal)
+    return matrix

@@ -70,7 +70,7 @@ def build(
                 name, rows, ridge = choice.name, views[choice.geometry], choice.ridge
                 features = KernelFeatures.of(choice.geometry, choice.kind, choice.width, rows, support)
             F = features(views)[:, : features.rank + 1].astype(np.float64)
-            return kind.fitted(name, features, *ridge_fit(F, targets, weight, ridge, task))
+            return kind.fitted(name, features, *ridge_fit(F, targets, weight, ridge, task), ridge)
 
         return geometry, in_order(run, component, [choice.share for choice in KERNELS] + [0.0])
 

@@ -76,7 +76,7 @@ class RowLearner:
         out = np.empty((len(y), self.outputs))
         begin = 0
         while begin < len(y):
-            end = begin + min(self._rows_to_event(), CHUNK, len(y) - begin)
+            end = begin + min(self._rows_to_event(), len(y) - begin)
             rows = dense_rows(X, begin, end)
             out[begin:end] = self._chunk(rows, y[begin:end], weight[begin:end], run)
             begin = end
@@ -121,8 +121,8 @@ class RowLearner:
         return stage
 
     def _rows_to_event(self) -> int:
-        events = (self._next_stage(), PRUNE_AT * self.settings.budget)
-        return min((event - self.seen for event in events if event > self.seen), default=CHUNK)
+        events = (self._next_stage(), PRUNE_AT * self.settings.budget, self.seen - self.seen % CHUNK + CHUNK)
+        return min(event - self.seen for event in events if event > self.seen)
 
     def _chunk(self, X: Float, y: Float, weight: Float, run: Mapper) -> Float:
         if self.geometry is None:
@@ -142,6 +142,9 @@ class RowLearner:
             self._rebuild(run)
         if self.seen == PRUNE_AT * self.settings.budget:
             self._prune()
+        if self.seen % CHUNK == 0:
+            for component in self.components:
+                component.tend()
         return out
 
     def target_limits(self) -> tuple[float, float]:

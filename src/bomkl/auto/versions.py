@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from bomkl.auto.drift import AdaptiveLearner
+from bomkl.auto.geometry import packed, unpacked
 from bomkl.auto.rounds import RoundLearner
 from bomkl.auto.rows import RowLearner
 from bomkl.auto.saved import Saved, State
@@ -110,7 +111,11 @@ def _features_1(old: State) -> State:
 
 
 def _regression_1(old: State) -> State:
-    n = old["open"]
-    return {"w": old["w"], "P": old["P"], "M": np.triu(old["M"][:n, :n], 1)} | {
+    n, P = old["open"], old["P"]
+    M, V = np.triu(old["M"][:n, :n], 1), old["U"][:n].copy()
+    for u in range(1, len(V)):
+        V[u] -= M[:u, u].astype(np.float32) @ V[:u]
+    trace = float(np.trace(unpacked(P), dtype=np.float64))
+    return {"w": old["w"], "P": P, "M": M, "V": packed(V), "trace": np.full(2, max(trace, 0.0)), "unchecked": 0.0} | {
         name: old[name][:n] for name in ("rows", "U", "c", "a")
     }
