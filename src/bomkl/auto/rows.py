@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bomkl._core import BLOCK
+from bomkl._core import BLOCK, NotFiniteError
 from bomkl.auto.combination import Combination
 from bomkl.auto.component import Component, Scorer, Shape, component_from_state, component_state
 from bomkl.auto.constants import CHUNK, COMPONENTS, FIRST_STAGE, KEEP, PRUNE_AT
@@ -32,6 +32,16 @@ def dense_rows(X: Any, begin: int, end: int) -> Float:
     if hasattr(rows, "toarray"):
         rows = rows.toarray()
     return np.clip(np.ascontiguousarray(rows, dtype=np.float64), -LARGEST, LARGEST)
+
+
+def checked(scores: Float) -> Float:
+    """Scores, after making sure that each is a number."""
+    if not np.isfinite(scores).all():
+        raise NotFiniteError(
+            "A score is not finite: what was learned no longer fits into floating-point numbers. "
+            "Scale the columns and targets, or begin anew."
+        )
+    return scores
 
 
 class RowLearner:
@@ -80,7 +90,7 @@ class RowLearner:
             rows = dense_rows(X, begin, end)
             out[begin:end] = self._chunk(rows, y[begin:end], weight[begin:end], run)
             begin = end
-        return out
+        return checked(out)
 
     def scores(self, X: Any, run: Mapper = map) -> Float:
         """Scores of rows: log odds of class 1, log probabilities of each class, or predictions."""
@@ -93,7 +103,7 @@ class RowLearner:
         for begin in range(0, n, CHUNK):
             rows = dense_rows(X, begin, min(begin + CHUNK, n))
             out[begin : begin + CHUNK] = self.combination.scores(self._component_scores(rows, scorers, run), self.task)
-        return out * self.spread + self.centre
+        return checked(out * self.spread + self.centre)
 
     def component_scores(self, X: Any) -> Float:
         """Scores of each living component, (n, components, outputs), of scaled targets."""

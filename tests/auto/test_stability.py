@@ -1,0 +1,93 @@
+"""Covariances stay positive definite and scores finite, whatever the rows, ranks and weights."""
+
+import numpy as np
+import pytest
+
+from bomkl import AutoMKLClassifier, AutoMKLRegressor
+from bomkl._core import NotFiniteError
+from bomkl.auto.geometry import unpacked
+from bomkl.auto.newton import NewtonRegression
+from bomkl.auto.task import Task
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(1500, 4))
+NUMBERS = X[:, 0] + 0.1 * RNG.normal(size=1500)
+
+
+def learners(model):
+    learner = model._learner
+    return learner.models if model.drift else [learner]
+
+
+def assert_stable(model):
+    for learner in learners(model):
+        for component in learner.components:
+            regression = component.regression
+            P = unpacked(regression.P)[:, : regression.rank].astype(np.float64)
+            assert np.linalg.eigvalsh(P).min() > 0
+            assert np.trace(P) <= regression.trace[0] * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("weight", [0.1, 5.0, 1000.0])
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+def test_forgetting_numbers_stays_bounded(weight, loss):
+    model = AutoMKLRegressor(200, loss=loss, drift="adapt", random_state=0)
+    scores = model.score_and_learn(X, NUMBERS, sample_weight=np.full(len(X), weight))
+    assert np.mean((scores - NUMBERS)[500:] ** 2) < 0.03
+    assert_stable(model)
+
+
+def test_forgetting_with_a_large_rank_stays_bounded():
+    rows = RNG.normal(size=(700, 260))
+    model = AutoMKLRegressor(40, drift="adapt", random_state=0)
+    scores = model.score_and_learn(rows, rows[:, 0], sample_weight=np.full(700, 10.0))
+    assert np.abs(scores).max() < 20
+    assert_stable(model)
+
+
+@pytest.mark.parametrize("weight", [0.1, 1000.0])
+def test_forgetting_classes_stays_bounded(weight):
+    model = AutoMKLClassifier(60, drift="adapt", random_state=0)
+    scores = model.score_and_learn(X, X[:, 0] * X[:, 1] > 0, sample_weight=np.full(len(X), weight))
+    assert np.isfinite(scores).all()
+    assert_stable(model)
+
+
+def test_one_direction_again_and_again():
+    model = AutoMKLRegressor(30, drift="adapt", random_state=0).partial_fit(X[:60], NUMBERS[:60])
+    model.partial_fit(np.tile(X[:1], (3000, 1)), RNG.normal(size=3000), sample_weight=np.full(3000, 100.0))
+    assert np.abs(model.predict(X)).max() < 100
+    assert_stable(model)
+
+
+@pytest.mark.parametrize("weight", [1.0, 1000.0])
+def test_a_covariance_that_rounding_has_spoilt_is_repaired(weight):
+    rank = 70
+    P = np.eye(rank)
+    P[:5, :5] = 1 - 1e-6 * np.eye(5)  # four eigenvalues of -1e-6
+    regression = NewtonRegression.of(np.zeros((rank, 1)), P, 128, 1.0)
+    rows = np.zeros((1024, 128), dtype=np.float32)
+    rows[:, :rank] = RNG.normal(size=(1024, rank))
+    for seen in range(0, 16 * 1024, 1024):
+        regression.score_and_learn(rows, rows[:, :1].astype(float), np.full(1024, weight), Task.SQUARED, 1.0, seen)
+        regression.repair()
+    repaired = unpacked(regression.P)[:, :rank].astype(np.float64)
+    assert np.linalg.eigvalsh(repaired).min() > 0
+
+
+def test_a_healthy_covariance_is_left_alone():
+    regression = NewtonRegression.of(np.zeros((3, 1)), np.diag([1.0, 2.0, 0.01]), 64, 1.0)
+    before, regression.unchecked = regression.P.copy(), 1e9
+    regression.repair()
+    np.testing.assert_array_equal(regression.P, before)
+    assert regression.unchecked == 0
+
+
+@pytest.mark.parametrize("learn", [False])
+def test_a_score_that_is_not_finite_is_an_error_and_changes_nothing(learn):
+    model = AutoMKLRegressor(30, random_state=0).partial_fit(X[:100], NUMBERS[:100])
+    model._learner.components[0].regression.w[:] = 1e308
+    before = model.__getstate__()
+    with pytest.raises(NotFiniteError, match="not finite"):
+        model.partial_fit(X, NUMBERS) if learn else model.predict(X)
+    assert model.n_seen_ == before["_learner"]["learner"]["seen"]
