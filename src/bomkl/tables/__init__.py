@@ -1,0 +1,5 @@
+"""Tables of numbers, categories, gaps and dates as rows of numbers, encoded while they stream."""
+
+from bomkl.tables.encoder import TableEncoder
+
+__all__ = ["TableEncoder"]

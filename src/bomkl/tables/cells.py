@@ -1,0 +1,215 @@
+"""What one cell can be: a gap, a number, a truth value, a moment or the name of a category."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+from hashlib import blake2b
+from typing import Any, Literal
+
+import numpy as np
+
+from bomkl.tables.errors import TableError, cell_error
+
+Kind = Literal["number", "boolean", "category", "date"]
+KINDS: tuple[Kind, ...] = ("number", "boolean", "category", "date")
+
+_DATE = re.compile(r"\d{4}-?\d\d-?\d\d(?:[T ]\d\d(?::?\d\d(?::?\d\d(?:[.,]\d{1,9})?)?)?\s?(?:Z|[+-]\d\d(?::?\d\d)?)?)?")
+_PLAIN_DAY = re.compile(r"\d{8}")  # as likely a number as a day
+_TRUTH = {"true": 1.0, "false": 0.0}
+_LONGEST = 100  # characters of a category that are kept as they are
+_EPOCH = dt.datetime(1970, 1, 1)
+_MICROSECONDS = 86_400e6  # of a day
+
+
+def is_gap(cell: Any) -> bool:
+    """Tell whether a cell is missing: None, NaN, NaT, pandas.NA or an empty string."""
+    if cell is None:
+        return True
+    if isinstance(cell, str):
+        return not cell or cell.isspace()
+    try:
+        return bool(cell != cell)
+    except (TypeError, ValueError):  # pandas.NA; arrays, which `kind_of` refuses
+        return type(cell).__name__ == "NAType"
+
+
+def kind_of(cell: Any, text_numbers: bool = False) -> Kind | None:
+    """Tell what a cell looks like; None for what no column can hold.
+
+    Parameters
+    ----------
+    cell : object
+        A cell that is not a gap.
+    text_numbers : bool, default=False
+        Whether texts such as "1.5" are numbers, as in a file without types.
+
+    Examples
+    --------
+    >>> [kind_of(cell) for cell in (1.5, True, "red", "2024-02-29T12:00Z", "1.5")]
+    ['number', 'boolean', 'category', 'date', 'category']
+    """
+    if isinstance(cell, str):
+        text = cell.strip()
+        if text.lower() in _TRUTH:
+            return "boolean"
+        if text_numbers and _number_of_text(text) is not None:
+            return "number"
+        return "date" if _moment_of_text(text) is not None else "category"
+    if isinstance(cell, bool | np.bool_):
+        return "boolean"
+    if isinstance(cell, int | float | np.integer | np.floating | Decimal | Fraction | dt.timedelta | np.timedelta64):
+        return "number"
+    if isinstance(cell, dt.date | np.datetime64):
+        return "date"
+    return None
+
+
+def kind_of_cells(cells: Sequence[Any], column: Any, text_numbers: bool = False) -> Kind | None:
+    """Tell what a column of cells holds; None where all are gaps, a category where kinds are mixed.
+
+    Examples
+    --------
+    >>> kind_of_cells([None, 3, 4.5], "size"), kind_of_cells([3, "XL"], "size"), kind_of_cells([None], "size")
+    ('number', 'category', None)
+    """
+    kinds: set[Kind] = set()
+    for row, cell in enumerate(cells):
+        if is_gap(cell):
+            continue
+        if (kind := kind_of(cell, text_numbers)) is None:
+            raise cell_error(column, "hold numbers, texts, truth values or dates", row, cell)
+        if kind == "category":
+            return "category"
+        kinds.add(kind)
+    if kinds == {"number", "boolean"}:
+        return "number"
+    return (kinds.pop() if len(kinds) == 1 else "category") if kinds else None
+
+
+def kinds_of_text(names: Sequence[str], columns: Sequence[Sequence[str | None]]) -> dict[str, Kind]:
+    """Tell what the columns of a file without types hold; columns of gaps are left out.
+
+    Examples
+    --------
+    >>> kinds_of_text(["city", "size"], [["Oslo", "Bonn"], ["1.5", ""]])
+    {'city': 'category', 'size': 'number'}
+    """
+    kinds = {name: kind_of_cells(cells, name, True) for name, cells in zip(names, columns, strict=True)}
+    return {name: kind for name, kind in kinds.items() if kind is not None}
+
+
+def number(cell: Any) -> float:
+    """Turn a cell into a number, a gap into NaN; raises ValueError where it is none."""
+    if isinstance(cell, float | int | np.floating | np.integer):
+        return float(cell)
+    if is_gap(cell):
+        return math.nan
+    if isinstance(cell, str):
+        value = _number_of_text(cell)
+        if value is None:
+            raise ValueError(cell)
+        return value
+    if isinstance(cell, dt.timedelta):
+        return cell.total_seconds()
+    if isinstance(cell, np.timedelta64):
+        return float(cell / np.timedelta64(1, "s"))
+    if isinstance(cell, bool | np.bool_ | Decimal | Fraction):
+        return float(cell)
+    raise ValueError(cell)
+
+
+def boolean(cell: Any) -> float:
+    """Turn a cell into 0 or 1, a gap into NaN; raises ValueError where it is neither."""
+    if isinstance(cell, str) and cell.strip().lower() in _TRUTH:
+        return _TRUTH[cell.strip().lower()]
+    value = number(cell)
+    if value not in (0.0, 1.0) and not math.isnan(value):
+        raise ValueError(cell)
+    return value
+
+
+def days(cell: Any) -> float:
+    """Turn a cell into days since 1970 (UTC), a gap into NaN; raises ValueError where it is no date."""
+    if is_gap(cell):
+        return math.nan
+    if isinstance(cell, str):
+        moment = _moment_of_text(cell.strip())
+        if moment is None:
+            raise ValueError(cell)
+        return moment
+    if isinstance(cell, np.datetime64):
+        return float(days_of_microseconds(cell.astype("datetime64[us]").astype(np.int64)))
+    if isinstance(cell, dt.date):
+        return _days_of(cell if isinstance(cell, dt.datetime) else dt.datetime(cell.year, cell.month, cell.day))
+    raise ValueError(cell)
+
+
+def category(cell: Any) -> str | None:
+    """Turn a cell into the name of its category, a gap into None; raises ValueError where it has none.
+
+    Examples
+    --------
+    >>> category(" red "), category(12.0), category(float("nan"))
+    ('red', '12', None)
+    """
+    if is_gap(cell):
+        return None
+    if isinstance(cell, str):
+        text = cell.strip()
+    elif isinstance(cell, float | np.floating) and float(cell).is_integer():
+        text = str(int(cell))
+    elif kind_of(cell) is None:
+        raise ValueError(cell)
+    else:
+        text = str(cell)
+    if len(text) <= _LONGEST:
+        return text
+    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return f"{text[: _LONGEST - 20]}...{digest}"
+
+
+def _number_of_text(text: str) -> float | None:
+    if "_" in text:  # Python's own spelling of large numbers, nobody else's
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value
+
+
+def _moment_of_text(text: str) -> float | None:
+    if not _DATE.fullmatch(text) or _PLAIN_DAY.fullmatch(text):
+        return None
+    try:
+        return _days_of(dt.datetime.fromisoformat(text.replace(" Z", "Z")))
+    except ValueError:
+        return None
+
+
+def _days_of(moment: dt.datetime) -> float:
+    if moment.tzinfo is not None:
+        moment = moment.astimezone(dt.UTC).replace(tzinfo=None)
+    return float(days_of_microseconds((moment - _EPOCH) // dt.timedelta(microseconds=1)))
+
+
+def days_of_microseconds(count: Any) -> Any:
+    """Turn microseconds since 1970, a number or an array, into days: the same bits for both."""
+    return np.asarray(count, dtype=np.float64)[()] / _MICROSECONDS
+
+
+def check_kinds(types: Any) -> dict[Any, Kind]:
+    """Refuse declared types that are not known."""
+    if types is None:
+        return {}
+    if not isinstance(types, dict):
+        raise TableError(f"The 'types' must be a dict from columns to one of {list(KINDS)}. Got {types!r} instead.")
+    for name, kind in types.items():
+        if kind not in KINDS:
+            raise TableError(f"The type of the column {name!r} must be one of {list(KINDS)}. Got {kind!r} instead.")
+    return dict(types)

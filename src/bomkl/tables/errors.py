@@ -1,0 +1,22 @@
+"""The error of a table that does not fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class TableError(ValueError):
+    """A table, a column or a cell that cannot be encoded."""
+
+
+def cell_error(column: Any, rule: str, row: int, value: Any, advice: str = "") -> TableError:
+    """Make the error of one cell.
+
+    Examples
+    --------
+    >>> cell_error("age", "hold numbers", 3, "young")
+    TableError("The column 'age' must hold numbers. Got 'young' in row 3 instead.")
+    """
+    shown = repr(value)
+    shown = shown if len(shown) <= 80 else shown[:77] + "..."
+    return TableError(f"The column {column!r} must {rule}. Got {shown} in row {row} instead.{advice}")

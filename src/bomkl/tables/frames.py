@@ -1,0 +1,252 @@
+"""Tables of any make as named columns: pandas, polars and Arrow tables, dicts and lists of dicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bomkl.tables.cells import Kind, days_of_microseconds
+from bomkl.tables.errors import TableError
+
+Float = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cells of one column.
+
+    Parameters
+    ----------
+    values : ndarray of float64, or list
+        Numbers, truth values as 0 and 1 or days since 1970, gaps as NaN; where the table does not say what a column
+        holds, or says that it holds texts, the cells as they are.
+    kind : {"number", "boolean", "date"} or None, default=None
+        What the table says; None for a list.
+    first_row : int, default=0
+        Number of their first row in the table, for messages.
+    """
+
+    values: Any
+    kind: Kind | None = None
+    first_row: int = 0
+
+    def after(self, begin: int) -> Cells:
+        """Leave the first cells out."""
+        return Cells(self.values[begin:], self.kind, self.first_row + begin)
+
+    def objects(self) -> list[Any]:
+        """List the cells as Python values, for a column that is declared to be something else."""
+        if self.kind == "date":
+            moments = (self.values * 86_400e6).round()
+            gaps = np.isnan(moments)
+            stamps = np.where(gaps, 0.0, moments).astype(np.int64).astype("datetime64[us]")
+            return [None if gap else str(stamp) for gap, stamp in zip(gaps, stamps, strict=True)]
+        if self.kind == "boolean":
+            return [None if value != value else bool(value) for value in self.values.tolist()]
+        return list(self.values.tolist() if isinstance(self.values, np.ndarray) else self.values)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Named columns of equal length.
+
+    Parameters
+    ----------
+    columns : dict of name to Cells
+        The columns in their order.
+    n_rows : int
+        Their length.
+    sparse : bool, default=False
+        Whether a column that is not there is one of gaps, as in a dict, rather than an error.
+    """
+
+    columns: dict[Any, Cells]
+    n_rows: int
+    sparse: bool = False
+
+
+def is_table(X: Any) -> bool:
+    """Tell whether something is a table with named columns rather than a matrix.
+
+    Examples
+    --------
+    >>> is_table({"size": 3.0}), is_table([{"size": 3.0}]), is_table([[3.0]]), is_table(np.zeros((1, 1)))
+    (True, True, False, False)
+    """
+    if isinstance(X, np.ndarray):
+        return False
+    if isinstance(X, Mapping | Table):
+        return True
+    if isinstance(X, Sequence):
+        return bool(len(X)) and isinstance(X[0], Mapping)
+    return _is_arrow(X) or _is_polars(X) or _is_pandas(X)
+
+
+def read_table(X: Any) -> Table:
+    """Read a table.
+
+    Parameters
+    ----------
+    X : pandas, polars or Arrow table, dict, sequence of dicts, or matrix
+        A dict is one row, or columns where all its values are lists or arrays. In a sequence of dicts the first has
+        every column; what another lacks is a gap. The columns of a matrix are named 0, 1, 2 ...
+
+    Returns
+    -------
+    Table
+
+    Examples
+    --------
+    >>> read_table([{"size": 3, "colour": "red"}, {"size": 4}]).columns["colour"].values
+    ['red', None]
+    """
+    if isinstance(X, Table):
+        return X
+    if isinstance(X, np.ndarray):
+        if X.ndim != 2:
+            raise TableError(f"A matrix must have two dimensions. Got one of shape {X.shape} instead.")
+        return _checked([(at, _of_array(X[:, at])) for at in range(X.shape[1])], len(X))
+    if isinstance(X, Mapping):
+        if X and all(isinstance(value, list | tuple | np.ndarray) for value in X.values()):
+            return _checked([(name, _of_array(values)) for name, values in X.items()])
+        return _checked([(name, Cells([value])) for name, value in X.items()], 1, sparse=True)
+    if isinstance(X, Sequence):
+        return _of_dicts(X)
+    if _is_arrow(X):
+        return _checked([(name, _of_arrow(X.column(at))) for at, name in enumerate(X.schema.names)], X.num_rows)
+    if _is_polars(X):
+        return _checked([(column.name, _of_polars(column)) for column in X.get_columns()], X.height)
+    return _checked([(name, _of_pandas(X.iloc[:, at])) for at, name in enumerate(X.columns)], len(X))
+
+
+def _is_arrow(X: Any) -> bool:
+    return hasattr(X, "schema") and hasattr(X, "num_rows") and hasattr(X, "column")
+
+
+def _is_polars(X: Any) -> bool:
+    return hasattr(X, "get_columns") and hasattr(X, "height") and hasattr(X, "to_arrow")
+
+
+def _is_pandas(X: Any) -> bool:
+    return hasattr(X, "iloc") and hasattr(X, "columns")
+
+
+def _checked(columns: list[tuple[Any, Cells]], n_rows: int = 0, sparse: bool = False) -> Table:
+    lengths = {len(cells.values) for _, cells in columns}
+    if len(lengths) > 1:
+        longest = {name: len(cells.values) for name, cells in columns}
+        raise TableError(f"The columns of a table must be of one length. Got {longest} instead.")
+    named: dict[Any, Cells] = {}
+    for name, cells in columns:
+        if not isinstance(name, str | int | np.integer):
+            raise TableError(f"The names of columns must be texts or whole numbers. Got {name!r} instead.")
+        name = int(name) if isinstance(name, np.integer) else name
+        if name in named:
+            raise TableError(f"The column {name!r} is there twice. Names of columns must differ.")
+        named[name] = cells
+    return Table(named, lengths.pop() if lengths else n_rows, sparse)
+
+
+def _of_dicts(rows: Sequence[Any]) -> Table:
+    names = list(rows[0])
+    known = set(names)
+    for at, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise TableError(f"The rows of a table must all be dicts. Got {row!r} in row {at} instead.")
+        if not known.issuperset(row):
+            unknown = next(name for name in row if name not in known)
+            raise TableError(
+                f"The column {unknown!r} in row {at} is not one of the first row. Give the first row every column, "
+                "with None where it has no value."
+            )
+    return _checked([(name, Cells([row.get(name) for row in rows])) for name in names], len(rows), True)
+
+
+def _of_array(values: Any) -> Cells:
+    if not isinstance(values, np.ndarray):
+        return Cells(list(values))
+    if values.ndim != 1:
+        raise TableError(f"A column must have one dimension. Got one of shape {values.shape} instead.")
+    kind = values.dtype.kind
+    if kind in "iuf":
+        return Cells(values.astype(np.float64), "number")
+    if kind == "b":
+        return Cells(values.astype(np.float64), "boolean")
+    if kind == "m":
+        seconds = values / np.timedelta64(1, "s")
+        return Cells(np.asarray(seconds, dtype=np.float64), "number")
+    if kind == "M":
+        moments = values.astype("datetime64[us]")
+        found: Float = days_of_microseconds(moments.astype(np.int64))
+        return Cells(np.where(np.isnat(moments), np.nan, found), "date")
+    return Cells(values.tolist())
+
+
+def _of_pandas(series: Any) -> Cells:
+    dtype = series.dtype
+    if isinstance(dtype, np.dtype):
+        return _of_array(series.to_numpy())
+    kind = getattr(dtype, "kind", "O")
+    if kind in "iuf":
+        return Cells(series.to_numpy(dtype=np.float64, na_value=np.nan), "number")
+    if kind == "b":
+        return Cells(series.to_numpy(dtype=np.float64, na_value=np.nan), "boolean")
+    if kind == "M":
+        return _of_array(series.to_numpy(dtype="datetime64[us]"))
+    if kind == "m":
+        return _of_array(series.to_numpy(dtype="timedelta64[us]"))
+    return Cells(series.tolist())
+
+
+def _of_polars(column: Any) -> Cells:
+    import polars as pl
+
+    found = column.dtype
+    if found.is_numeric():
+        return Cells(column.cast(pl.Float64).to_numpy().copy(), "number")
+    if found == pl.Boolean:
+        return Cells(column.cast(pl.Float64).to_numpy().copy(), "boolean")
+    if found in (pl.Date, pl.Datetime):
+        return _of_array(column.cast(pl.Datetime("us")).to_numpy())
+    if found == pl.Duration:
+        return _of_array(column.cast(pl.Duration("us")).to_numpy())
+    return Cells(column.to_list())
+
+
+def _of_arrow(column: Any) -> Cells:
+    import pyarrow as pa
+    from pyarrow import compute
+
+    found = column.type
+    if pa.types.is_dictionary(found):
+        column = column.cast(found.value_type)
+        found = column.type
+    if pa.types.is_boolean(found):
+        return Cells(_arrow_floats(column.cast(pa.int8())), "boolean")
+    if pa.types.is_integer(found) or pa.types.is_floating(found):
+        return Cells(_arrow_floats(column), "number")
+    if pa.types.is_decimal(found):
+        return Cells(_arrow_floats(column.cast(pa.float64())), "number")
+    if pa.types.is_duration(found):
+        micros = column.cast(pa.duration("us"), safe=False).cast(pa.int64())
+        return Cells(_arrow_floats(micros) / 1e6, "number")
+    if pa.types.is_timestamp(found) or pa.types.is_date(found):
+        micros = column.cast(pa.timestamp("us", tz=getattr(found, "tz", None)), safe=False).cast(pa.int64())
+        gaps = np.asarray(compute.is_null(micros))
+        counts = np.asarray(micros.fill_null(0), dtype=np.int64)
+        return Cells(np.where(gaps, np.nan, days_of_microseconds(counts)), "date")
+    return Cells(column.to_pylist())
+
+
+def _arrow_floats(column: Any) -> Float:
+    gaps = column.null_count
+    values = np.asarray(column.fill_null(0) if gaps else column, dtype=np.float64)
+    if not gaps:
+        return values
+    from pyarrow import compute
+
+    return np.where(np.asarray(compute.is_null(column)), np.nan, values)

@@ -1,0 +1,281 @@
+"""The encoder of tables: what it makes of cells, any split the same bits, errors that change nothing."""
+
+from __future__ import annotations
+
+import copy
+import datetime as dt
+import itertools
+import math
+import pickle
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+from bomkl.tables import TableEncoder
+from bomkl.tables.cells import category, days, kind_of_cells, kinds_of_text, number
+from bomkl.tables.errors import TableError
+from bomkl.tables.values import Values
+
+pd = pytest.importorskip("pandas")
+
+
+def mixed(n: int = 60, seed: int = 0, gaps: float = 0.2) -> Any:
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "size": rng.normal(size=n),
+            "city": rng.choice(["Oslo", "Bonn", "Lima", "Kyiv"], n),
+            "user": [f"u{rng.integers(30)}" for _ in range(n)],
+            "paid": rng.choice([True, False], n),
+            "when": pd.Timestamp("2024-02-27T22:30:00") + pd.to_timedelta(rng.integers(0, 400, n), unit="h"),
+        }
+    )
+    return frame.astype({"paid": object}).mask(rng.random(frame.shape) < gaps)
+
+
+def targets(n: int, kind: str) -> Any:
+    rng = np.random.default_rng(1)
+    return rng.choice(["a", "b", "c", "d", "e"], n) if kind == "class" else rng.normal(size=n)
+
+
+def oracle(rows: list[dict[str, Any]], y: list[float], smoothing: float = 10.0) -> list[tuple[float, float]]:
+    """Number with gaps and mean target of a category, each from the rows before, by their definitions."""
+    out = []
+    for t, row in enumerate(rows):
+        before = list(zip(rows[:t], y[:t], strict=True))
+        sizes = [r["size"] for r, _ in before if r["size"] is not None]
+        size = row["size"] if row["size"] is not None else (math.fsum(sizes) / len(sizes) if sizes else 0.0)
+        same = [v for r, v in before if r["city"] == row["city"]]
+        mean = math.fsum(v for _, v in before) / max(len(before), 1)
+        out.append((size, (math.fsum(same) + smoothing * mean) / (len(same) + smoothing)))
+    return out
+
+
+def test_numbers_and_categories_as_defined():
+    frame = mixed(200)
+    rows = [
+        {"size": None if pd.isna(s) else s, "city": None if pd.isna(c) else c}
+        for s, c in frame[["size", "city"]].itertuples(index=False)
+    ]
+    rows[0] = {"size": 1.0, "city": "Oslo"}
+    y = targets(200, "number").tolist()
+    encoded = TableEncoder(target="number").fit_transform(rows, y)
+    np.testing.assert_allclose(encoded[:, :2], oracle(rows, y), rtol=1e-12)
+
+
+def test_the_own_target_of_a_row_is_never_used():
+    frame, y = mixed(80), targets(80, "number")
+    encoded = TableEncoder(target="number").fit_transform(frame, y)
+    for row in (0, 30, 79):
+        other = y.copy()
+        other[row] += 100
+        again = TableEncoder(target="number").fit_transform(frame, other)
+        np.testing.assert_array_equal(again[: row + 1], encoded[: row + 1])
+
+
+@settings(max_examples=25, deadline=None)
+@given(cuts=st.lists(st.integers(0, 60), max_size=8), kind=st.sampled_from(["class", "number"]), seed=st.integers(0, 3))
+def test_any_split_into_calls_gives_the_same_bits(cuts, kind, seed):
+    frame, y = mixed(60, seed, gaps=0.4).astype(object), targets(60, kind)
+    whole = TableEncoder(target=kind, max_values=20)
+    expected = whole.fit_transform(frame, y)
+    edges = sorted({0, 60, *cuts})
+    parts = TableEncoder(target=kind, max_values=20)
+    encoded = []
+    for begin, end in itertools.pairwise(edges):
+        np.testing.assert_array_equal(
+            parts.transform(frame[begin : begin + 1]) if begin else expected[:1], expected[begin : begin + 1]
+        )
+        encoded.append(parts.transform_and_learn(frame[begin:end], y[begin:end]))
+        parts = pickle.loads(pickle.dumps(parts))
+    np.testing.assert_array_equal(np.vstack(encoded), expected)
+    assert repr(parts.state()) == repr(whole.state())
+
+
+def test_rows_one_by_one_are_the_same_bits_as_a_block():
+    frame, y = mixed(60, gaps=0.4).astype(object), targets(60, "class")
+    expected = TableEncoder(target="class").fit_transform(frame, y)
+    encoder = TableEncoder(target="class")
+    for t in range(60):
+        row = dict(zip(frame.columns, frame.iloc[t], strict=True))
+        np.testing.assert_array_equal(encoder.transform_and_learn(row, y[t : t + 1]), expected[t : t + 1])
+
+
+def test_every_make_of_table_gives_the_same_rows():
+    frame, y = mixed(50, gaps=0.0), targets(50, "number")
+    frame["paid"] = frame["paid"].astype(bool)
+    pa = pytest.importorskip("pyarrow")
+    arrow = pa.Table.from_pandas(frame, preserve_index=False)
+    tables = {
+        "pandas": frame,
+        "categories": frame.astype({"city": "category"}),
+        "strings": frame.assign(when=[stamp.isoformat() for stamp in frame["when"]]),
+        "with time zone": frame.assign(when=frame["when"].dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo")),
+        "other order": frame[frame.columns],
+        "arrow": arrow,
+        "arrow batch": arrow.to_batches()[0],
+        "dicts": frame.to_dict("records"),
+        "dict of lists": {name: frame[name].tolist() for name in frame},
+        "dict of arrays": {name: frame[name].to_numpy() for name in frame},
+    }
+    try:
+        import polars as pl
+    except ImportError:
+        pass
+    else:
+        tables["polars"] = pl.from_arrow(arrow)
+    expected = TableEncoder(target="number").fit_transform(frame, y)
+    for make, table in tables.items():
+        np.testing.assert_array_equal(TableEncoder(target="number").fit_transform(table, y), expected, err_msg=make)
+
+
+def test_plain_numbers_stay_what_they_are():
+    frame = pd.DataFrame({"a": [1, 2, 3], "b": [0.5, 1.5, 2.5], "c": [True, False, True]})
+    encoder = TableEncoder(target="number")
+    np.testing.assert_array_equal(encoder.fit_transform(frame, [1.0, 2.0, 3.0]), frame.to_numpy(dtype=float))
+    np.testing.assert_array_equal(encoder.transform(frame.assign(b=[np.nan, 1.0, 2.0]))[0], [1, 1.5, 1])
+
+
+def test_dates_are_a_trend_and_cycles():
+    encoder = TableEncoder().fit({"t": ["2024-01-01T06:00:00"]})
+    assert encoder.kinds_ == {"t": "date"}
+    [row] = encoder.transform({"t": "2024-01-01T06:00:00"})
+    trend, hour_sin, hour_cos, weekday_sin, weekday_cos, year_sin, year_cos = row[:7]
+    assert trend == (dt.datetime(2024, 1, 1) - dt.datetime(1970, 1, 1)).days + 0.25
+    np.testing.assert_allclose((hour_sin, hour_cos), (1, 0), atol=1e-15)
+    np.testing.assert_allclose((weekday_sin, weekday_cos, year_sin, year_cos), (0, 1, 0, 1))  # a Monday
+    assert encoder.transform({"t": None})[0, 1:7].tolist() == [0] * 6
+
+
+def test_a_column_shows_its_kind_later():
+    rows = [{"a": None, "b": 1.0}, {"a": None, "b": 2.0}, {"a": 5.0, "b": 3.0}]
+    encoder = TableEncoder()
+    encoded = encoder.fit_transform(rows)
+    assert encoder.kinds_ == {"a": "number", "b": "number"}
+    assert encoded[:, 0].tolist() == [0, 0, 5]
+    assert encoder.transform({"a": None, "b": 0})[0, 0] == 5
+
+
+def test_names_tell_where_numbers_come_from():
+    encoder = TableEncoder(target="number").fit(mixed(60), targets(60, "number"))
+    names, columns = encoder.get_feature_names_out(), encoder.columns_of_features()
+    assert len(names) == len(columns) == encoder.n_features_out_ == len(set(names))
+    assert {"size", "city_target", "when_hour_sin", "city=Oslo", "size=(missing)"} <= set(names)
+    assert columns[list(names).index("city=Oslo")] == "city"
+
+
+def test_memory_is_bounded():
+    encoder = TableEncoder(target="number", max_values=50)
+    for begin in range(0, 2000, 500):
+        encoder.partial_fit({"id": [f"user {i}" * 40 for i in range(begin, begin + 500)]}, np.zeros(500))
+    [column] = encoder.state()["columns"]
+    assert len(column["values"]["names"]) == 50
+    assert max(map(len, column["values"]["names"])) <= 100
+    assert column["values"]["counts"].sum() == 2000
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"size": ["big"], "city": ["Oslo"]}, "'size' must hold finite numbers. Got 'big' in row 0"),
+        ({"size": [1.0, math.inf], "city": ["Oslo", "Bonn"]}, "'size' must hold finite numbers. Got inf in row 1"),
+        (
+            {"size": [1.0], "city": [["Oslo"]]},
+            "'city' must hold texts, numbers, truth values or dates. Got .* in row 0",
+        ),
+        ({"size": [1.0], "city": ["Oslo"], "age": [3]}, "'age' was not there before"),
+        ({"size": [1.0]}, "'city' is missing"),
+        ([{"size": 1.0, "city": "Oslo"}, {"town": "Bonn"}], "'town' in row 1 is not one of the first row"),
+        ({"size": [1.0, 2.0], "city": ["Oslo"]}, "of one length"),
+    ],
+)
+def test_bad_cells_are_named_and_change_nothing(table, message):
+    encoder = TableEncoder().fit([{"size": 1.0, "city": "Oslo"}, {"size": 2.0, "city": "Bonn"}])
+    before = repr(encoder.state())
+    with pytest.raises(TableError, match=message):
+        encoder.partial_fit(table)
+    assert repr(encoder.state()) == before
+
+
+def test_a_first_table_that_is_refused_leaves_the_encoder_new():
+    encoder = TableEncoder(target="number")
+    with pytest.raises(TableError, match="finite"):
+        encoder.partial_fit({"a": ["x", "y"]}, [1.0, math.nan])
+    assert not hasattr(encoder, "_columns")
+    with pytest.raises(TableError, match="pass y"):
+        encoder.fit({"a": ["x"]})
+
+
+def test_an_interrupt_while_learning_is_undone(monkeypatch):
+    frame, y = mixed(60), targets(60, "number")
+    encoder = TableEncoder(target="number").fit(frame[:30], y[:30])
+    before = repr(encoder.state())
+    apply, calls = Values.apply, []
+
+    def interrupted(self, tally):
+        calls.append(self)
+        if len(calls) == 3:
+            tally = copy.copy(tally)
+            tally.touched = dict(list(tally.touched.items())[:1])
+            apply(self, tally)
+            raise KeyboardInterrupt
+        apply(self, tally)
+
+    monkeypatch.setattr(Values, "apply", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        encoder.partial_fit(frame[30:], y[30:])
+    monkeypatch.undo()
+    assert repr(encoder.state()) == before
+    expected = TableEncoder(target="number").fit(frame[:30], y[:30]).transform_and_learn(frame[30:], y[30:])
+    np.testing.assert_array_equal(encoder.transform_and_learn(frame[30:], y[30:]), expected)
+
+
+@pytest.mark.parametrize("damage", ["version", "names", "counts", "places", "width", "sums"])
+def test_a_damaged_state_is_refused(damage):
+    encoder = TableEncoder(target="number").fit({"a": ["x", "y", "x"]}, [1.0, 2.0, 3.0])
+    state = copy.deepcopy(encoder.state())
+    [column] = state["columns"]
+    if damage == "version":
+        state["version"] = 99
+    elif damage == "names":
+        column["values"]["names"][0] = "y"
+    elif damage == "counts":
+        column["values"]["counts"] = column["values"]["counts"][:3]
+    elif damage == "places":
+        column["values"]["places"][0] = 64
+    elif damage == "width":
+        column["width"] = 5
+    else:
+        column["values"]["sums"][0] = math.nan
+    with pytest.raises(TableError):
+        clone(encoder).restore(state)
+
+
+def test_declared_types_are_kept():
+    encoder = TableEncoder(types={"zip": "category", "n": "number"}).fit({"zip": [10115, 10115.0], "n": ["1.5", "2"]})
+    assert encoder.kinds_ == {"zip": "category", "n": "number"}
+    assert "zip=10115" in encoder.get_feature_names_out()
+    with pytest.raises(TableError, match="'zap' has a type but is not in the table"):
+        TableEncoder(types={"zap": "category"}).fit({"zip": 1})
+    with pytest.raises(TableError, match="must be one of"):
+        TableEncoder(types={"zip": "text"}).fit({"zip": 1})
+
+
+def test_cells():
+    assert number("1e3") == 1000
+    assert number(Decimal("2.5")) == 2.5
+    assert math.isnan(number(pd.NA))
+    assert number(dt.timedelta(minutes=1)) == 60
+    assert (
+        days("1970-01-02T00:00:00+01:00") == days(dt.datetime(1970, 1, 1, 23)) == days(np.datetime64("1970-01-01T23"))
+    )
+    assert category(True) == "True"
+    assert category("  ") is None
+    assert category("x" * 500) != category("x" * 501)
+    assert kind_of_cells(["2024-01-01", "soon"], "t") == "category"
+    assert kinds_of_text(["a", "b", "c"], [["1", ""], ["x", "1"], ["", ""]]) == {"a": "number", "b": "category"}
