@@ -504,7 +504,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Encode rows that are not learned and come before the first learned value, as if each were that value."""
         rows = [row for row in range(end) if not is_gap(cells.values[row])]
         if rows:
-            part = Cells([cells.values[row] for row in rows]) if cells.kind is None else Cells(cells.values[rows], cells.kind)
+            part = (
+                Cells([cells.values[row] for row in rows])
+                if cells.kind is None
+                else Cells(cells.values[rows], cells.kind)
+            )
             kind = cells.kind or kind_of_cells(part.values, column.name)
             assert kind is not None
             nothing = np.zeros(len(rows), dtype=bool)
