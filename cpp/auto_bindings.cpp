@@ -202,8 +202,9 @@ void bind_combination_sums(InOut<double, 2> w, InOut<double, 3> P, InOut<double,
 
 bool bind_solve_symmetric(In<double, 2> A, InOut<double, 2> b) {
     require(A.shape(0) == A.shape(1) && b.shape(0) == A.shape(0), "the shapes of an equation do not fit together");
+    const Primitives<double>& with = *chosen().double_precision;
     nb::gil_scoped_release release;
-    return solve_symmetric(A.data(), int(A.shape(0)), b.data(), int(b.shape(1)));
+    return solve_symmetric(with, A.data(), int(A.shape(0)), b.data(), int(b.shape(1)));
 }
 
 std::tuple<double, double, double> bind_round_units(int log_rows) {

@@ -142,33 +142,70 @@ inline void combination_sums(Combiner& combine, int m, int stacks, int outputs, 
     for (std::size_t i = 0; i < sums.size(); ++i) add_number(sums[i], units, coarse + i, fine + i);
 }
 
-// Solves A x = b for the n columns of b (rank, n) in place, A symmetric (rank, rank); returns false where A is not
-// positive definite. Its own sums, so that the result is the same bits on every processor.
-inline bool solve_symmetric(const double* A, int rank, double* b, int n) {
-    std::vector<double> factor(A, A + std::size_t(rank) * rank);
-    const auto row = [&](int i) { return factor.data() + std::size_t(i) * rank; };
-    const auto sum = [](const double* x, const double* z, int length) {
-        double part[8] = {};
-        int j = 0;
-        for (; j + 8 <= length; j += 8)
-            for (int i = 0; i < 8; ++i) part[i] += x[j + i] * z[j + i];
-        for (; j < length; ++j) part[j % 8] += x[j] * z[j];
-        return ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]));
+// ---------------------------------------------------------------- symmetric equations
+
+// Cholesky's method in blocks of 64 columns, in place on the lower triangle of A (rank, rank); the products are the core's
+// own. Returns false where A is not positive definite.
+inline bool cholesky(const Primitives<double>& with, double* A, int rank) {
+    const auto row = [&](int i) { return A + std::size_t(i) * rank; };
+    std::vector<double> inverse(std::size_t(kTile) * kTile), tile(std::size_t(kTile) * kTile), panel, out;
+    const auto product = [&](const double* rows, std::size_t stride, int n, int k) {  // out (n, 64) = rows (n, k) tile (k, 64)
+        out.resize(std::size_t(n) * kTile);
+        const Rows<double> block{rows, stride, nullptr, nullptr, k};
+        const Tile<double> columns{tile.data(), nullptr, nullptr, nullptr, 0};
+        with.inner(block, 0, n, &columns, 1, out.data(), kTile);
     };
-    for (int i = 0; i < rank; ++i) {
-        for (int j = 0; j < i; ++j) row(i)[j] = (row(i)[j] - sum(row(i), row(j), j)) / row(j)[j];
-        const double left = row(i)[i] - sum(row(i), row(i), i);
-        if (!(left > 1e-14 * row(i)[i])) return false;
-        row(i)[i] = std::sqrt(left);
-    }
-    std::vector<double> x(rank);
-    for (int k = 0; k < n; ++k) {
-        for (int i = 0; i < rank; ++i) x[i] = (b[std::size_t(i) * n + k] - sum(row(i), x.data(), i)) / row(i)[i];
-        for (int i = rank - 1; i >= 0; --i) {
-            x[i] /= row(i)[i];
-            for (int j = 0; j < i; ++j) x[j] -= x[i] * row(i)[j];
+    for (int first = 0; first < rank; first += kTile) {
+        const int size = std::min(kTile, rank - first), last = first + size, below = rank - last;
+        for (int i = first; i < last; ++i)
+            for (int j = first; j <= i; ++j) {
+                double left = row(i)[j];
+                const double whole = left;
+                for (int l = first; l < j; ++l) left -= row(i)[l] * row(j)[l];
+                if (i == j && !(left > 1e-14 * std::abs(whole))) return false;
+                row(i)[j] = i == j ? std::sqrt(left) : left / row(j)[j];
+            }
+        if (below == 0) break;
+        std::fill(inverse.begin(), inverse.end(), 0.0);
+        for (int c = 0; c < size; ++c)
+            for (int i = c; i < size; ++i) {
+                double left = i == c ? 1.0 : 0.0;
+                for (int l = c; l < i; ++l) left -= row(first + i)[first + l] * inverse[l * kTile + c];
+                inverse[i * kTile + c] = left / row(first + i)[first + i];
+            }
+        for (int j = 0; j < size; ++j)
+            for (int c = 0; c < kTile; ++c) tile[j * kTile + c] = inverse[c * kTile + j];
+        product(row(last) + first, rank, below, size);
+        panel = out;  // (below, 64): what is below the diagonal block
+        for (int i = 0; i < below; ++i) std::copy_n(panel.data() + std::size_t(i) * kTile, size, row(last + i) + first);
+        for (int next = 0; next < below; next += kTile) {
+            const int columns = std::min(kTile, below - next);
+            for (int j = 0; j < size; ++j)
+                for (int c = 0; c < kTile; ++c) tile[j * kTile + c] = c < columns ? panel[std::size_t(next + c) * kTile + j] : 0;
+            product(panel.data() + std::size_t(next) * kTile, kTile, below - next, size);
+            for (int i = next; i < below; ++i)
+                for (int c = 0; c < columns; ++c) row(last + i)[last + next + c] -= out[std::size_t(i - next) * kTile + c];
         }
-        for (int i = 0; i < rank; ++i) b[std::size_t(i) * n + k] = x[i];
+    }
+    return true;
+}
+
+// Solves A x = b for the n columns of b (rank, n) in place, A symmetric; false where A is not positive definite.
+inline bool solve_symmetric(const Primitives<double>& with, const double* A, int rank, double* b, int n) {
+    std::vector<double> factor(A, A + std::size_t(rank) * rank);
+    if (!cholesky(with, factor.data(), rank)) return false;
+    const auto row = [&](int i) { return factor.data() + std::size_t(i) * rank; };
+    for (int i = 0; i < rank; ++i) {
+        double* x = b + std::size_t(i) * n;
+        for (int j = 0; j < i; ++j)
+            for (int k = 0; k < n; ++k) x[k] -= row(i)[j] * b[std::size_t(j) * n + k];
+        for (int k = 0; k < n; ++k) x[k] /= row(i)[i];
+    }
+    for (int i = rank - 1; i >= 0; --i) {
+        double* x = b + std::size_t(i) * n;
+        for (int k = 0; k < n; ++k) x[k] /= row(i)[i];
+        for (int j = 0; j < i; ++j)
+            for (int k = 0; k < n; ++k) b[std::size_t(j) * n + k] -= row(i)[j] * x[k];
     }
     return true;
 }

@@ -17,6 +17,7 @@ from bomkl._validation import check_class_weights, parameter_error
 from bomkl.auto.estimator import AutoEstimator
 from bomkl.auto.geometry import Float
 from bomkl.auto.rebuild import Mapper
+from bomkl.auto.rows import Drawn
 
 
 class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
@@ -95,8 +96,8 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Forget everything, then learn the rows once, in order.
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, shuffle: bool = False) -> Self:
+        """Forget everything, then learn from the rows once, in order or shuffled.
 
         Parameters
         ----------
@@ -106,6 +107,9 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
             Labels.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows.
+        shuffle : bool, default=False
+            Take the rows in an order drawn from `random_state`. Use it for tables that are sorted, by label, time or
+            place: the budget is filled by the first rows, which must be like the rest.
 
         Returns
         -------
@@ -114,7 +118,7 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         """
         with self._unchanged_on_error():
             self._forget()
-            self._learn(X, y, None, sample_weight, True, False)
+            self._learn(X, y, None, sample_weight, True, False, shuffle)
         if len(self.classes_) == 1:
             warnings.warn(
                 f"y holds only one class, {self.classes_.tolist()[0]!r}: that is all it can predict until more come.",
@@ -325,7 +329,26 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
 
     # ------------------------------------------------------------ learning
 
-    def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any, whole_set: bool, with_scores: bool) -> Float:
+    def _warn_if_sorted(self, codes: NDArray[np.intp]) -> None:
+        head = codes[: self.budget]
+        if len(codes) > len(head) and (head == head[0]).all() and (codes != head[0]).any():
+            warnings.warn(
+                f"The first {len(head)} rows, which fill the budget, all have the same label, but later ones do not: "
+                "the table seems to be sorted. Use fit(X, y, shuffle=True).",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    def _learn(
+        self,
+        X: Any,
+        y: Any,
+        classes: Any,
+        sample_weight: Any,
+        whole_set: bool,
+        with_scores: bool,
+        shuffle: bool = False,
+    ) -> Float:
         first = not hasattr(self, "_learner")
         self._prepare(first)
         X = self._check_rows(X, first)
@@ -351,6 +374,11 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         self._labels, self._declared, self.classes_ = labels, declared, np.unique(labels)
         if not with_scores and not counted.all():
             X, codes, weight, counted = X[counted], codes[counted], weight[counted], counted[counted]
+        if whole_set and not shuffle and self.drift is None:
+            self._warn_if_sorted(codes)
+        if shuffle:
+            order = self._drawn_order(len(codes))
+            X, codes, weight = Drawn(X, order), codes[order], weight[order]
         with self._threads(len(codes)) as run:
             pieces = [
                 self._piece(X[begin:end], codes[begin:end], weight[begin:end], kind, run)

@@ -84,6 +84,15 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
             return AdaptiveLearner
         return RoundLearner if update == "rounds" else RowLearner
 
+    def _drawn_order(self, n: int) -> NDArray[np.int64]:
+        """Draw an order of the rows of a table."""
+        if self.drift is not None:
+            raise ValueError(
+                f"shuffle=True of {type(self).__name__}.fit cannot be used with drift={self.drift!r}: drift is about "
+                "the order of the rows."
+            )
+        return np.random.default_rng([self._learner.settings.seed, n]).permutation(n)
+
     def _sign(self) -> float:
         """Return -1 where the learner's score is the negative of the estimator's."""
         return 1.0

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotri
 
 from bomkl._core import BLOCK, linear_scores, solve_symmetric
 from bomkl.auto.geometry import Float, Single
@@ -24,7 +25,7 @@ class Information:
         """Start from a posterior mean (r, outputs) and covariance (r, r) in features of some width."""
         means = np.zeros((w.shape[1], width))
         means[:, : len(w)] = w.T
-        return cls(means, inverse(covariance))
+        return cls(means, _large_inverse(covariance))
 
     @property
     def rank(self) -> int:
@@ -84,6 +85,15 @@ def solution(matrix: Float, b: Float) -> Float:
         matrix = matrix + more * np.eye(len(matrix))
         more *= 10
     raise ValueError("The information of a model is not that of a covariance.")
+
+
+def _large_inverse(matrix: Float) -> Float:
+    """Invert a covariance of the exact fit, by LAPACK as that is."""
+    factor, failed = dpotrf(matrix, lower=1)
+    if failed:
+        return inverse(matrix)
+    lower, _ = dpotri(factor, lower=1)
+    return np.asarray(np.tril(lower) + np.tril(lower, -1).T)
 
 
 def inverse(matrix: Float) -> Float:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 from bomkl._validation import check_choice
 from bomkl.auto.estimator import AutoEstimator, checked_columns
 from bomkl.auto.geometry import Float
-from bomkl.auto.rows import LARGEST
+from bomkl.auto.rows import LARGEST, Drawn
 
 
 class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
@@ -84,8 +84,8 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Forget everything, then learn the rows once, in order.
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, shuffle: bool = False) -> Self:
+        """Forget everything, then learn from the rows once, in order or shuffled.
 
         Parameters
         ----------
@@ -95,6 +95,9 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
             Targets.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows.
+        shuffle : bool, default=False
+            Take the rows in an order drawn from `random_state`. Use it for tables that are sorted, by label, time or
+            place: the budget is filled by the first rows, which must be like the rest.
 
         Returns
         -------
@@ -103,7 +106,7 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         """
         with self._unchanged_on_error():
             self._forget()
-            self._learn(X, y, sample_weight, False)
+            self._learn(X, y, sample_weight, False, shuffle)
         return self
 
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -171,7 +174,7 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         super()._check_parameters()
         check_choice(type(self).__name__, "loss", self.loss, ("squared", "huber"))
 
-    def _learn(self, X: Any, y: Any, sample_weight: Any, with_scores: bool) -> Float:
+    def _learn(self, X: Any, y: Any, sample_weight: Any, with_scores: bool, shuffle: bool = False) -> Float:
         first = not hasattr(self, "_learner")
         self._prepare(first)
         X, y = validate_data(
@@ -186,6 +189,9 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         counted = weight > 0
         if not with_scores and not counted.all():
             X, targets, weight, counted = X[counted], targets[counted], weight[counted], counted[counted]
+        if shuffle:
+            order = self._drawn_order(len(targets))
+            X, targets, weight = Drawn(X, order), targets[order], weight[order]
         out = np.empty(len(targets))
         cuts = np.flatnonzero(np.diff(counted)) + 1
         with self._threads(len(targets)) as run:

@@ -24,10 +24,9 @@ from bomkl.auto.rows import LARGEST, RowLearner, dense_rows
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.sum_engine import CoreEngine, SumEngine, joined, newton_parts, sums_shape
 from bomkl.auto.sums import CombinationSums, Sums, log_rows_of, total
-from bomkl.auto.task import LearnerSettings, Task
+from bomkl.auto.task import LearnerSettings
 
-GROWTH = 0.5  # rows of a round, as a share of the rows before it
-GROWTH_OF_CLASSES = 0.25  # the same for more than two classes, whose curvature is a bound
+GROWTH = 0.25  # rows of a round, as a share of the rows before it
 LEAST_ROWS = 16  # of a round
 KEPT_BY_STACKS = 0.5  # share of their information that the stacks keep from round to round: components get better
 
@@ -56,8 +55,7 @@ class RoundLearner(RowLearner):
 
     def round_end(self) -> int:
         """Row count at which the open round ends."""
-        growth = GROWTH_OF_CLASSES if self.task is Task.MULTICLASS else GROWTH
-        end = self.round_start + max(LEAST_ROWS, int(growth * self.round_start))
+        end = self.round_start + max(LEAST_ROWS, int(GROWTH * self.round_start))
         prune = PRUNE_AT * self.settings.budget
         return min(end, prune) if self.round_start < prune else end
 

@@ -44,6 +44,22 @@ def checked(scores: Float) -> Float:
     return scores
 
 
+class Drawn:
+    """Rows of a matrix in a drawn order, without a copy of all of them."""
+
+    def __init__(self, X: Any, order: NDArray[np.int64]) -> None:
+        self.X, self.order = X, order
+        self.shape = (len(order), X.shape[1])
+
+    def __getitem__(self, rows: slice) -> Drawn:
+        return Drawn(self.X, self.order[rows])
+
+    def toarray(self) -> Any:
+        """Make the array, as a sparse matrix would."""
+        rows = self.X[self.order]
+        return rows.toarray() if hasattr(rows, "toarray") else rows
+
+
 class RowLearner:
     """One learner of two or more classes, or of numbers, that learns row after row."""
 
