@@ -20,7 +20,7 @@ from bomkl.auto.constants import PRUNE_AT, SHARE, STACK_RIDGES
 from bomkl.auto.geometry import Float, Geometry
 from bomkl.auto.information import Information, inverse
 from bomkl.auto.rebuild import Mapper, build
-from bomkl.auto.rows import LARGEST, RowLearner, dense_rows
+from bomkl.auto.rows import LARGEST, RowLearner, checked, dense_rows
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.sum_engine import CoreEngine, SumEngine, joined, newton_parts, sums_shape
 from bomkl.auto.sums import CombinationSums, Sums, log_rows_of, total
@@ -71,10 +71,10 @@ class RoundLearner(RowLearner):
                 end = min(begin + self.round_end() - self.seen, len(y))
                 parts.append(self._rows(X[begin:end], y[begin:end], weight[begin:end], run))
                 begin = end
+            return checked(joined(parts, self.outputs))
         except BaseException:
             vars(self).update(before)
             raise
-        return joined(parts, self.outputs)
 
     def _rows(self, X: Any, y: Float, weight: Float, run: Mapper) -> Float:
         """Score rows that lie in the open round, and add the blocks they fill to its sums."""
@@ -193,7 +193,7 @@ class RoundLearner(RowLearner):
         """Scores of rows: log odds of class 1, log probabilities of each class, or predictions."""
         if not self.in_rounds:
             return super().scores(X, run)
-        return self.engine.scores(self.leader, X, run) * self.spread + self.centre
+        return checked(self.engine.scores(self.leader, X, run) * self.spread + self.centre)
 
     # ------------------------------------------------------------ state
 
