@@ -2,9 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+COMMA := ,
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard cpp/*.?pp cpp/learners/*.hpp)
 
-.PHONY: demo test lint bench docs sanitize wheel arm clean
+.PHONY: demo test lint bench docs sanitize tsan wheel arm clean
 
 demo: $(INSTALLED) ## nine algorithms of the paper on a real data set
 	$(BIN)/bomkl demo
@@ -26,15 +27,31 @@ bench: $(INSTALLED) ## speed beside the machine's limits, NumPy, the targets and
 docs: $(INSTALLED) ## the documentation, in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-SANITIZER_LIBRARIES = $(foreach name,asan ubsan,$(shell g++ -print-file-name=lib$(name).so))
 CORE_TESTS := tests/test_budget.py tests/test_instruction_sets.py tests/test_engine_against_reference.py \
-	tests/test_properties.py tests/test_sparse_rows.py tests/test_one_row.py
+	tests/test_properties.py tests/test_sparse_rows.py tests/test_one_row.py tests/test_interrupts_and_threads.py \
+	tests/test_engine_memory.py
+THREAD_TESTS := tests/test_guard.py tests/test_interrupts_and_threads.py
+
+# $(call sanitized,NAME,SANITIZERS): an environment in .venv/NAME with such a build; other packages are those of .venv
+define sanitized
+	$(PYTHON) -m venv .venv/$(1)
+	$(BIN)/python -c "import site; print(site.getsitepackages()[0])" > $$(.venv/$(1)/bin/python -c \
+		"import site; print(site.getsitepackages()[0])")/packages_of_the_project.pth
+	.venv/$(1)/bin/pip install --quiet --no-deps --ignore-installed --config-settings=cmake.define.BOMKL_SANITIZE=$(2) \
+		--config-settings=build-dir=build/$(1) .
+endef
+library = $(shell g++ -print-file-name=lib$(1).so)
 
 sanitize: $(INSTALLED) ## the tests of the core on a build with the address and undefined behaviour sanitizers
-	$(PYTHON) -m venv .venv/sanitize
-	.venv/sanitize/bin/pip install --quiet --config-settings=cmake.define.BOMKL_SANITIZE=ON \
-		--config-settings=build-dir=build/sanitize ".[dev]"
-	LD_PRELOAD="$(SANITIZER_LIBRARIES)" ASAN_OPTIONS=detect_leaks=0 .venv/sanitize/bin/pytest -q -s $(CORE_TESTS)
+	$(call sanitized,sanitize,address$(COMMA)undefined)
+	LD_PRELOAD="$(call library,asan) $(call library,ubsan)" ASAN_OPTIONS=detect_leaks=0 \
+		.venv/sanitize/bin/python -m pytest -q -s -n 0 -p no:cacheprovider --deselect \
+		tests/test_engine_memory.py::test_where_memory_runs_out_the_model_is_as_before $(CORE_TESTS)
+
+tsan: $(INSTALLED) ## the tests of threads and interrupts on a build with ThreadSanitizer
+	$(call sanitized,tsan,thread)
+	LD_PRELOAD="$(call library,tsan)" TSAN_OPTIONS="halt_on_error=1 die_after_fork=0" setarch -R \
+		.venv/tsan/bin/python -m pytest -q -s -n 0 -p no:cacheprovider $(THREAD_TESTS)
 
 wheel: ## a wheel that runs on other machines, in dist, tried in an empty environment without a compiler
 	rm -rf build/wheel dist

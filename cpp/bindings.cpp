@@ -68,22 +68,22 @@ std::vector<std::string> available_sets() {
     return names;
 }
 
+// {"name": ..., parameter: number, ...}
+AnyLearner parse_learner(const nb::dict& d) {
+    std::map<std::string, double> values;
+    for (const auto& [key, value] : d)
+        if (const auto name = nb::cast<std::string>(key); name != "name") values[name] = nb::cast<double>(value);
+    return learner_named(nb::cast<std::string>(d["name"]), Parameters(std::move(values)));
+}
+
 Config parse_config(const nb::dict& d) {
-    Config c;
+    Config c(parse_learner(nb::cast<nb::dict>(d["learner"])));
     for (nb::handle item : nb::cast<nb::list>(d["kernels"])) {
         const auto k = nb::cast<nb::tuple>(item);  // name, kind, a, b, degree
         c.kernel_names.push_back(nb::cast<std::string>(k[0]));
         c.kernels.push_back({KernelKind(nb::cast<int>(k[1])), nb::cast<double>(k[2]), nb::cast<double>(k[3]),
                              nb::cast<int>(k[4])});
     }
-    const auto learner = nb::cast<nb::dict>(d["learner"]);
-    const auto number = [](const nb::dict& from, const char* key) {
-        return from.contains(key) ? nb::cast<double>(from[key]) : 0.0;
-    };
-    c.learner = {LearnerKind(nb::cast<int>(learner["kind"])), number(learner, "eta"), number(learner, "alpha"),
-                 number(learner, "beta"), number(learner, "regularization"), number(learner, "threshold"),
-                 number(learner, "margin_updates") != 0, number(learner, "unit_norm") != 0,
-                 number(learner, "may_grow") != 0};
     const auto combiner = nb::cast<nb::dict>(d["combiner"]);
     c.combiner = {nb::cast<bool>(combiner["hedge"]), Loss(nb::cast<int>(combiner["loss"])),
                   nb::cast<double>(combiner["log_gamma"]), nb::cast<double>(combiner["share"]),
@@ -123,6 +123,7 @@ private:
     void check(double seconds) {
         if (!in_main_thread_) return;
         const auto now = Clock::now();
+        if (last_ == Clock::time_point()) last_ = now;  // the first look: one row never takes one
         if (now - last_ < std::chrono::duration<double>(seconds)) return;
         nb::gil_scoped_acquire acquire;
         if (PyErr_CheckSignals() != 0) throw nb::python_error();
@@ -130,7 +131,7 @@ private:
     }
 
     const bool in_main_thread_ = std::this_thread::get_id() == main_thread();
-    Clock::time_point last_ = Clock::now();
+    Clock::time_point last_;
 };
 
 // Whose turn it is to change a model, from the beginning of a call that learns until it is committed or rolled back.
@@ -141,7 +142,9 @@ public:
         if (owner_ == std::this_thread::get_id())
             throw std::runtime_error("A model cannot be changed by a function that it calls while it learns.");
         while (owner_ != std::thread::id()) {
+            ++waiting_;
             free_.wait_for(hold, std::chrono::milliseconds(50));
+            --waiting_;
             hold.unlock();
             watch.rest();
             hold.lock();
@@ -155,17 +158,19 @@ public:
     void give() {
         std::lock_guard<std::mutex> hold(mutex_);
         owner_ = std::thread::id();
-        free_.notify_one();
+        if (waiting_ > 0) free_.notify_one();
     }
     void renew() override {
         new (&mutex_) std::mutex;
         new (&free_) std::condition_variable;
+        waiting_ = 0;
         if (owner_ != std::this_thread::get_id()) owner_ = std::thread::id();
     }
 
 private:
     std::mutex mutex_;
     std::condition_variable free_;
+    int waiting_ = 0;
     std::thread::id owner_;
 };
 
@@ -295,10 +300,10 @@ public:
                 "an array has the wrong length");
         require_starts(a.term_starts, e, a.term_rows.size());
         require_starts(a.gram_starts, e, a.inverse_gram.size());
-        const bool projects = engine_.config().learner.kind == LearnerKind::projectron;
+        const bool has_gram = projects(engine_.config().learner);
         for (std::size_t i = 0; i < e; ++i) {
             const auto n = a.term_starts[i + 1] - a.term_starts[i], size = a.gram_starts[i + 1] - a.gram_starts[i];
-            require(size == (projects ? n * n : 0), "inverse_gram has the wrong size");
+            require(size == (has_gram ? n * n : 0), "inverse_gram has the wrong size");
         }
         const auto mistakes = nb::cast<std::int64_t>(d["mistakes"]), n_seen = nb::cast<std::int64_t>(d["n_seen"]);
         const auto is_count = [&](std::int64_t count) { return count >= 0 && count <= n_seen; };
@@ -445,7 +450,7 @@ private:
             turn_.take(watch);
             try {
                 work(around);
-                if (!pending) engine_.commit(around);
+                if (!pending && engine_.is_pending()) engine_.commit(around);
             } catch (...) {
                 turn_.give();
                 throw;

@@ -6,19 +6,46 @@
 #include <string>
 #include <vector>
 
+#include "all_learners.hpp"
 #include "combiner.hpp"
 #include "kernels.hpp"
-#include "learners/rule.hpp"
 #include "not_finite.hpp"
 
 namespace bomkl {
 
 enum class Task { binary, multiclass, regression };
 
+// The learner of this name, from the parameters of the Python class.
+template <std::size_t I = 0>
+AnyLearner learner_named(const std::string& name, const Parameters& parameters) {
+    if constexpr (I == std::variant_size_v<AnyLearner>) {
+        throw std::invalid_argument("the compiled core has no learner " + name);
+    } else {
+        using Candidate = std::variant_alternative_t<I, AnyLearner>;
+        if (name != Candidate::name) return learner_named<I + 1>(name, parameters);
+        AnyLearner learner{std::in_place_index<I>, parameters};
+        parameters.require_all_taken();
+        return learner;
+    }
+}
+
+// What a learner declares (see Rule).
+inline bool only_adds(const AnyLearner& learner) {
+    return std::visit([](const auto& rule) { return rule.only_adds; }, learner);
+}
+inline bool projects(const AnyLearner& learner) {
+    return std::visit([](const auto& rule) { return rule.projects; }, learner);
+}
+inline bool unit_norm(const AnyLearner& learner) {
+    return std::visit([](const auto& rule) { return rule.unit_norm; }, learner);
+}
+
 struct Config {
+    explicit Config(AnyLearner rule) : learner(std::move(rule)) {}
+
     std::vector<KernelSpec> kernels;
     std::vector<std::string> kernel_names;
-    LearnerSpec learner;
+    AnyLearner learner;
     CombinerSpec combiner;
     Task task = Task::binary;
     int n_outputs = 1;

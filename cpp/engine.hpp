@@ -1,15 +1,6 @@
 // The one learning loop: score a block against what is stored, then learn it row by row.
 #pragma once
 
-#include "learners/bogd.hpp"
-#include "learners/bpas.hpp"
-#include "learners/forgetron.hpp"
-#include "learners/pa.hpp"
-#include "learners/perceptron.hpp"
-#include "learners/projectron.hpp"
-#include "learners/rbp.hpp"
-#include "learners/spa.hpp"
-#include "philox.hpp"
 #include "scorer.hpp"
 #include "undo.hpp"
 
@@ -88,6 +79,7 @@ public:
             if (start < batch.n) rest(around);
         }
     }
+    bool is_pending() const { return before_ != nullptr; }  // only the thread whose turn it is may ask
     void commit(const Surroundings& around) {
         Locked locked(around);
         before_.reset();
@@ -292,7 +284,7 @@ private:
     }
 
     // What k(x, x) counts as when a row replaces another.
-    double replacement_norm(double self) const { return config_.learner.unit_norm ? 1 : self; }
+    double replacement_norm(double self) const { return unit_norm_ ? 1 : self; }
 
     void update_expansion(int e, double y, double f, double weight, Draws& draws) {
         const bool regression = config_.task == Task::regression;
@@ -305,33 +297,25 @@ private:
         x.weight = weight;
         const double self = scores_.self_value(e % m_, row_);
         x.step_norm = config_.normalize_step ? self : 1;
-        const LearnerSpec& spec = config_.learner;
-        x.draw = 0;
-        if (spec.kind == LearnerKind::spa && x.loss > 0) x.draw = draws.uniform(e % m_, Purpose::sparsity);
-        if (spec.kind == LearnerKind::rbp && x.agreement <= 0) x.draw = draws.uniform(e % m_, Purpose::victim);
-        if (scores_.fused()) {
-            GrowingSupport support(*this, e);
-            if (spec.kind == LearnerKind::perceptron) perceptron(support, x, spec);
-            if (spec.kind == LearnerKind::pa) pa(support, x, spec);
-            if (spec.kind == LearnerKind::spa) spa(support, x, spec);
-            return;
-        }
-        Support<T, Engine> support(*this, state_.pool, state_.expansions[e], e, config_.budget,
-                                   scores_.values_of(e), replacement_norm(self));
-        switch (spec.kind) {
-            case LearnerKind::perceptron: return perceptron(support, x, spec);
-            case LearnerKind::pa: return pa(support, x, spec);
-            case LearnerKind::spa: return spa(support, x, spec);
-            case LearnerKind::rbp: return rbp(support, x, spec);
-            case LearnerKind::forgetron: return forgetron(support, x, spec);
-            case LearnerKind::bogd: return bogd(support, x, spec);
-            case LearnerKind::bpas: return bpas(support, x, spec);
-            case LearnerKind::projectron: return projectron(support, x, spec);
-        }
+        x.kernel = e % m_;
+        x.draws = &draws;
+        std::visit([&](const auto& rule) { apply(rule, e, x, self); }, config_.learner);
+    }
+    template <class Learner>
+    void apply(const Learner& rule, int e, const Example& x, double self) {
+        if constexpr (Learner::only_adds)
+            if (scores_.fused()) {
+                GrowingSupport support(*this, e);
+                return rule.learn(support, x);
+            }
+        Support<T, Engine> support(*this, state_.pool, state_.expansions[e], e, config_.budget, scores_.values_of(e),
+                                   replacement_norm(self));
+        rule.learn(support, x);
     }
 
     const Config config_;
     const int m_, n_expansions_;
+    const bool unit_norm_ = unit_norm(config_.learner);
     const Primitives<T>& primitives_;
     const KernelCallback<T> callback_;
     State<T> state_;

@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "learners/rule.hpp"
 #include "not_finite.hpp"
 #include "pool.hpp"
+#include "rule.hpp"
 
 namespace bomkl {
 

@@ -27,9 +27,7 @@ public:
             has_distance_ |= k.uses_distance();
             has_cosine_ |= k.kind == KernelKind::cosine;
         }
-        const LearnerKind kind = config_.learner.kind;
-        const bool only_adds = kind == LearnerKind::perceptron || kind == LearnerKind::pa || kind == LearnerKind::spa;
-        fused_ = only_adds && config_.budget == 0 && !has_callable_;
+        fused_ = only_adds(config_.learner) && config_.budget == 0 && !has_callable_;
         // Gaussians come last, widest first: where one vanishes, so do all after it.
         std::vector<int> order(m_);
         for (int i = 0; i < m_; ++i) order[i] = i;

@@ -1,17 +1,24 @@
 // Bounded online gradient descent that drops the oldest row: Zhao et al. (2012).
 #pragma once
 
-#include "rule.hpp"
+#include "../rule.hpp"
 
-namespace bomkl {
+namespace bomkl::bogd {
 
-template <class Support>
-void bogd(Support& support, const Example& x, const LearnerSpec& spec) {
-    support.scale(1 - spec.eta * spec.regularization);
-    const double step = x.regression ? x.residual : (x.agreement <= 1 ? x.direction : 0);
-    if (step == 0) return;
-    if (support.full()) support.drop(0);
-    support.add(spec.eta * x.weight * step);
-}
+struct Learner : Rule {
+    static constexpr const char* name = "BOGD";
+    double eta, regularization;
 
-}  // namespace bomkl
+    explicit Learner(const Parameters& p) : eta(p.number("eta")), regularization(p.number("regularization")) {}
+
+    template <class Support>
+    void learn(Support& support, const Example& x) const {
+        support.scale(1 - eta * regularization);
+        const double step = x.regression ? x.residual : (x.agreement <= 1 ? x.direction : 0);
+        if (step == 0) return;
+        if (support.full()) support.drop(0);
+        support.add(eta * x.weight * step);
+    }
+};
+
+}  // namespace bomkl::bogd

@@ -7,21 +7,28 @@
 // kept coefficient each time, so it is cut off at a value no kernel of norm 1 comes near.
 #pragma once
 
-#include "pa.hpp"
+#include "../rule.hpp"
 
-namespace bomkl {
+namespace bomkl::bpas {
 
 constexpr double kLargestUnitCoef = 1e6;
 
-template <class Support>
-void bpas(Support& support, const Example& x, const LearnerSpec& spec) {
-    pa(support, x, spec);
-    if (!spec.unit_norm || support.size() == 0) return;
-    const int last = support.size() - 1;
-    const double coef = support.coef(last);
-    if (std::fabs(coef) <= kLargestUnitCoef) return;
-    support.add(std::copysign(kLargestUnitCoef, coef));
-    support.drop(last);
-}
+struct Learner : Rule {
+    static constexpr const char* name = "BPAS";
+    double C;  // the largest step
 
-}  // namespace bomkl
+    explicit Learner(const Parameters& p) : C(p.number("C")) { unit_norm = p.flag("unit_norm"); }
+
+    template <class Support>
+    void learn(Support& support, const Example& x) const {
+        if (x.loss > 0) support.insert(aggressive_step(C * x.weight, x) * x.direction);
+        if (!unit_norm || support.size() == 0) return;
+        const int last = support.size() - 1;
+        const double coef = support.coef(last);
+        if (std::fabs(coef) <= kLargestUnitCoef) return;
+        support.add(std::copysign(kLargestUnitCoef, coef));
+        support.drop(last);
+    }
+};
+
+}  // namespace bomkl::bpas

@@ -1,34 +1,41 @@
 // Self-tuned Forgetron: Dekel, Shalev-Shwartz and Singer (2005).
 #pragma once
 
-#include "rule.hpp"
+#include "../rule.hpp"
 
-namespace bomkl {
+namespace bomkl::forgetron {
 
 // The largest phi in (0, 1] with a phi^2 + b phi + q <= 0, where b > 0 and q < 0. May it grow, then the smallest phi > 1 where
 // the inequality holds again, if there is one.
-inline double forgetron_shrink(double a, double b, double q, bool may_grow) {
+inline double shrink(double a, double b, double q, bool may_grow) {
     if (a + b + q <= 0) return 1;
     if (a == 0) return -q / b;
     const double root = std::sqrt(b * b - 4 * a * q);
     return (may_grow && a < 0 ? -b - root : -b + root) / (2 * a);
 }
 
-template <class Support>
-void forgetron(Support& support, const Example& x, const LearnerSpec& spec) {
-    if (x.agreement > 0) return;
-    const bool over_budget = support.full();
-    support.add(x.weight * x.direction);
-    auto& progress = support.forgetron_progress();
-    progress.mistakes += 1;
-    if (!over_budget) return;
-    const double sigma = std::fabs(support.coef(0));
-    const double mu = std::copysign(1.0, support.coef(0)) * support.score_of_oldest();
-    const double a = sigma * sigma - 2 * sigma * mu, b = 2 * sigma;
-    const double phi = forgetron_shrink(a, b, progress.damage - 15.0 / 32.0 * progress.mistakes, spec.may_grow);
-    support.scale(phi);
-    progress.damage += a * phi * phi + b * phi;
-    support.drop(0);
-}
+struct Learner : Rule {
+    static constexpr const char* name = "Forgetron";
+    bool may_grow;
 
-}  // namespace bomkl
+    explicit Learner(const Parameters& p) : may_grow(p.flag("may_grow")) {}
+
+    template <class Support>
+    void learn(Support& support, const Example& x) const {
+        if (x.agreement > 0) return;
+        const bool over_budget = support.full();
+        support.add(x.weight * x.direction);
+        auto& progress = support.forgetron_progress();
+        progress.mistakes += 1;
+        if (!over_budget) return;
+        const double sigma = std::fabs(support.coef(0));
+        const double mu = std::copysign(1.0, support.coef(0)) * support.score_of_oldest();
+        const double a = sigma * sigma - 2 * sigma * mu, b = 2 * sigma;
+        const double phi = shrink(a, b, progress.damage - 15.0 / 32.0 * progress.mistakes, may_grow);
+        support.scale(phi);
+        progress.damage += a * phi * phi + b * phi;
+        support.drop(0);
+    }
+};
+
+}  // namespace bomkl::forgetron

@@ -1,13 +1,21 @@
 // Passive-aggressive learning, PA-I: Crammer et al. (2006).
 #pragma once
 
-#include "rule.hpp"
+#include "../rule.hpp"
 
-namespace bomkl {
+namespace bomkl::pa {
 
-template <class Support>
-void pa(Support& support, const Example& x, const LearnerSpec& spec) {
-    if (x.loss > 0) support.insert(aggressive_step(spec.eta * x.weight, x) * x.direction);
-}
+struct Learner : Rule {
+    static constexpr const char* name = "PA";
+    static constexpr bool only_adds = true;
+    double C;  // the largest step
 
-}  // namespace bomkl
+    explicit Learner(const Parameters& p) : C(p.number("C")) {}
+
+    template <class Support>
+    void learn(Support& support, const Example& x) const {
+        if (x.loss > 0) support.insert(aggressive_step(C * x.weight, x) * x.direction);
+    }
+};
+
+}  // namespace bomkl::pa

@@ -1,13 +1,20 @@
 // Rosenblatt (1958).
 #pragma once
 
-#include "rule.hpp"
+#include "../rule.hpp"
 
-namespace bomkl {
+namespace bomkl::perceptron {
 
-template <class Support>
-void perceptron(Support& support, const Example& x, const LearnerSpec&) {
-    if (x.agreement <= 0) support.insert(x.weight * x.direction);
-}
+struct Learner : Rule {
+    static constexpr const char* name = "Perceptron";
+    static constexpr bool only_adds = true;
 
-}  // namespace bomkl
+    explicit Learner(const Parameters&) {}
+
+    template <class Support>
+    void learn(Support& support, const Example& x) const {
+        if (x.agreement <= 0) support.insert(x.weight * x.direction);
+    }
+};
+
+}  // namespace bomkl::perceptron

@@ -1,15 +1,21 @@
 // Random budget perceptron: Cavallanti et al. (2007).
 #pragma once
 
-#include "rule.hpp"
+#include "../rule.hpp"
 
-namespace bomkl {
+namespace bomkl::rbp {
 
-template <class Support>
-void rbp(Support& support, const Example& x, const LearnerSpec&) {
-    if (x.agreement > 0) return;
-    if (support.full()) support.drop(int(x.draw * support.size()));
-    support.add(x.weight * x.direction);
-}
+struct Learner : Rule {
+    static constexpr const char* name = "RBP";
 
-}  // namespace bomkl
+    explicit Learner(const Parameters&) {}
+
+    template <class Support>
+    void learn(Support& support, const Example& x) const {
+        if (x.agreement > 0) return;
+        if (support.full()) support.drop(int(x.draw(Purpose::victim) * support.size()));
+        support.add(x.weight * x.direction);
+    }
+};
+
+}  // namespace bomkl::rbp

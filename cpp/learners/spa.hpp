@@ -1,15 +1,23 @@
 // Sparse passive-aggressive learning: Proposition 1 and Algorithm 1 of the paper.
 #pragma once
 
-#include "rule.hpp"
+#include "../rule.hpp"
 
-namespace bomkl {
+namespace bomkl::spa {
 
-template <class Support>
-void spa(Support& support, const Example& x, const LearnerSpec& spec) {
-    if (!(x.loss > 0)) return;
-    const double rho = std::min(spec.alpha, x.loss) / spec.beta;
-    if (x.draw < rho) support.insert(aggressive_step(spec.eta * x.weight / rho, x) * x.direction);
-}
+struct Learner : Rule {
+    static constexpr const char* name = "SPA";
+    static constexpr bool only_adds = true;
+    double eta, alpha, beta;
 
-}  // namespace bomkl
+    explicit Learner(const Parameters& p) : eta(p.number("eta")), alpha(p.number("alpha")), beta(p.number("beta")) {}
+
+    template <class Support>
+    void learn(Support& support, const Example& x) const {
+        if (!(x.loss > 0)) return;
+        const double rho = std::min(alpha, x.loss) / beta;
+        if (x.draw(Purpose::sparsity) < rho) support.insert(aggressive_step(eta * x.weight / rho, x) * x.direction);
+    }
+};
+
+}  // namespace bomkl::spa

@@ -13,17 +13,6 @@ from bomkl.kernels import Cauchy, Cosine, Exponential, Gaussian, KernelLike, Lin
 
 TASKS = ("binary", "multiclass", "regression")
 
-# The positions are the enumerators of the same names in cpp/.
-_LEARNER_KINDS = (
-    learners.Perceptron,
-    learners.PA,
-    learners.SPA,
-    learners.RBP,
-    learners.Forgetron,
-    learners.BOGD,
-    learners.BPAS,
-    learners.Projectron,
-)
 _LOSSES = ("hinge", "zero_one", "epsilon_insensitive", "squared")
 
 
@@ -54,11 +43,8 @@ def kernel_record(kernel: KernelLike) -> tuple[str, int, float, float, int]:
 
 
 def learner_record(learner: learners.Learner) -> dict[str, Any]:
-    """Describe a learner to the engine; C and eta are the same thing there: the largest step."""
-    record: dict[str, Any] = {"kind": _LEARNER_KINDS.index(type(learner))}
-    for name, value in vars(learner).items():
-        record["eta" if name == "C" else name] = float(value)
-    return record
+    """Describe a learner to the engine: its name and its parameters, by their names."""
+    return {"name": type(learner).__name__, **{name: float(value) for name, value in vars(learner).items()}}
 
 
 def combiner_record(combiner: combiners.Combiner) -> dict[str, Any]:

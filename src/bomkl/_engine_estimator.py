@@ -29,7 +29,7 @@ from bomkl._validation import (
 )
 from bomkl.combiners import Combiner, Hedge
 from bomkl.kernels import KernelLike, NativeKernel, paper_kernels
-from bomkl.learners import NEEDS_BUDGET, SPA, Learner
+from bomkl.learners import SPA, Learner
 
 Float = NDArray[np.float64]
 
@@ -74,7 +74,7 @@ class EngineEstimator(BaseEstimator):  # type: ignore[misc]
             check_choice(owner, "combiner.loss", combiner.loss, self._losses)
         if self.budget is not None:
             check_count(owner, "budget", self.budget)
-        elif isinstance(self._learner(), NEEDS_BUDGET):
+        elif self._learner().needs_budget:
             raise parameter_error(owner, "budget", f"an int >= 1 for {type(self._learner()).__name__}", None)
         delta = self.selection_delta
         if not (delta is None or callable(delta) or (is_finite_number(delta) and 0 < delta < 1)):

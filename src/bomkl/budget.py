@@ -23,7 +23,7 @@ from bomkl._validation import (
 )
 from bomkl.combiners import CLASSIFICATION_LOSSES, REGRESSION_LOSSES, Combiner, Hedge
 from bomkl.kernels import KernelLike
-from bomkl.learners import CAN_REGRESS, Learner
+from bomkl.learners import Learner
 
 
 def _one_row(x: Any) -> Any:
@@ -599,8 +599,8 @@ class BudgetMKLRegressor(RegressorMixin, EngineEstimator):  # type: ignore[misc]
         super()._check_parameters()
         owner = type(self).__name__
         check_not_negative(owner, "epsilon", self.epsilon)
-        if not isinstance(self._learner(), CAN_REGRESS):
-            names = ", ".join(kind.__name__ for kind in CAN_REGRESS)
+        if not self._learner().can_regress:
+            names = ", ".join(kind.__name__ for kind in Learner.__subclasses__() if kind.can_regress)
             raise parameter_error(owner, "learner", f"one of {names}, which have a loss for numbers", self.learner)
 
     def __sklearn_tags__(self) -> Any:

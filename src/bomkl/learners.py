@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from bomkl._validation import check_bool, check_not_negative, check_positive, is_finite_number, parameter_error
 
 
 @dataclass(frozen=True)
-class Perceptron:
+class Learner:
+    """What all learners are: parameters that check themselves, for the compiled rule of the same name.
+
+    A subclass is a frozen dataclass of numbers and flags. ``cpp/learners`` holds its rule, under the same name and with
+    the same parameters.
+    """
+
+    needs_budget: ClassVar[bool] = False  # it is defined by what it does when the budget is full
+    can_regress: ClassVar[bool] = False  # its loss has a counterpart for numbers
+
+
+@dataclass(frozen=True)
+class Perceptron(Learner):
     """Add every row that is misclassified, with coefficient y (Rosenblatt, 1958).
 
     Examples
@@ -20,7 +33,7 @@ class Perceptron:
 
 
 @dataclass(frozen=True)
-class PA:
+class PA(Learner):
     """Passive-aggressive learning, PA-I (Crammer et al., 2006).
 
     Parameters
@@ -35,6 +48,8 @@ class PA:
     PA(C=0.5)
     """
 
+    can_regress: ClassVar[bool] = True
+
     C: float = 1.0
 
     def __post_init__(self) -> None:
@@ -42,7 +57,7 @@ class PA:
 
 
 @dataclass(frozen=True)
-class SPA:
+class SPA(Learner):
     """Sparse passive-aggressive learning: the paper's own rule.
 
     A row of loss l becomes support with probability min(alpha, l) / beta.
@@ -65,6 +80,8 @@ class SPA:
     ValueError: The 'beta' parameter of SPA must be a finite number >= alpha (1.0). Got 0.5 instead.
     """
 
+    can_regress: ClassVar[bool] = True
+
     eta: float = 0.1
     alpha: float = 1.0
     beta: float = 3.0
@@ -77,7 +94,7 @@ class SPA:
 
 
 @dataclass(frozen=True)
-class RBP:
+class RBP(Learner):
     """Random budget perceptron: over budget, drop a random old row (Cavallanti et al., 2007).
 
     Examples
@@ -87,9 +104,11 @@ class RBP:
     RBP()
     """
 
+    needs_budget: ClassVar[bool] = True
+
 
 @dataclass(frozen=True)
-class Forgetron:
+class Forgetron(Learner):
     """Self-tuned Forgetron: over budget, shrink all coefficients and drop the oldest row (Dekel et al., 2005).
 
     Parameters
@@ -105,6 +124,8 @@ class Forgetron:
     Forgetron(may_grow=False)
     """
 
+    needs_budget: ClassVar[bool] = True
+
     may_grow: bool = False
 
     def __post_init__(self) -> None:
@@ -112,7 +133,7 @@ class Forgetron:
 
 
 @dataclass(frozen=True)
-class BOGD:
+class BOGD(Learner):
     """Bounded online gradient descent that drops the oldest row (Zhao et al., 2012).
 
     Parameters
@@ -129,6 +150,9 @@ class BOGD:
     BOGD(eta=0.2, regularization=0.1)
     """
 
+    needs_budget: ClassVar[bool] = True
+    can_regress: ClassVar[bool] = True
+
     eta: float = 0.1
     regularization: float = 0.1
 
@@ -140,7 +164,7 @@ class BOGD:
 
 
 @dataclass(frozen=True)
-class BPAS:
+class BPAS(Learner):
     """Budget passive-aggressive learning, simple variant (Wang and Vucetic, 2010).
 
     Over budget, the new row takes over the projection of the row that costs least to drop.
@@ -160,6 +184,9 @@ class BPAS:
     BPAS(C=0.1, unit_norm=False)
     """
 
+    needs_budget: ClassVar[bool] = True
+    can_regress: ClassVar[bool] = True
+
     C: float = 0.1
     unit_norm: bool = False
 
@@ -169,7 +196,7 @@ class BPAS:
 
 
 @dataclass(frozen=True)
-class Projectron:
+class Projectron(Learner):
     """Project a misclassified row on the support unless that loses too much (Orabona et al., 2009).
 
     Parameters
@@ -193,12 +220,3 @@ class Projectron:
     def __post_init__(self) -> None:
         check_positive("Projectron", "threshold", self.threshold)
         check_bool("Projectron", "margin_updates", self.margin_updates)
-
-
-Learner = Perceptron | PA | SPA | RBP | Forgetron | BOGD | BPAS | Projectron
-
-NEEDS_BUDGET = (RBP, Forgetron, BOGD, BPAS)
-"""Learners that are defined by what they do when the budget is full."""
-
-CAN_REGRESS = (PA, SPA, BOGD, BPAS)
-"""Learners whose loss has a counterpart for real-valued targets."""
