@@ -83,7 +83,7 @@ def test_a_healthy_covariance_is_left_alone():
     assert regression.unchecked == 0
 
 
-@pytest.mark.parametrize("learn", [False])
+@pytest.mark.parametrize("learn", [True, False])
 def test_a_score_that_is_not_finite_is_an_error_and_changes_nothing(learn):
     model = AutoMKLRegressor(30, random_state=0).partial_fit(X[:100], NUMBERS[:100])
     model._learner.components[0].regression.w[:] = 1e308

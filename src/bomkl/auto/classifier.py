@@ -116,9 +116,9 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         self : object
             The fitted estimator.
         """
-        with self._unchanged_on_error():
-            self._forget()
-            self._learn(X, y, None, sample_weight, True, False, shuffle)
+        with self._changed() as model:
+            model._forget()
+            model._learn(X, y, None, sample_weight, True, False, shuffle)
         if len(self.classes_) == 1:
             warnings.warn(
                 f"y holds only one class, {self.classes_.tolist()[0]!r}: that is all it can predict until more come.",
@@ -148,8 +148,8 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         self : object
             The estimator.
         """
-        with self._unchanged_on_error():
-            self._learn(X, y, classes, sample_weight, False, False)
+        with self._changed() as model:
+            model._learn(X, y, classes, sample_weight, False, False)
         return self
 
     def score_and_learn(
@@ -174,8 +174,8 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
             Log odds of ``classes_[1]``; with more than two classes the log probability of each. While only one label
             is known, it counts as ``classes_[1]`` if it is a number above zero.
         """
-        with self._unchanged_on_error():
-            return self._external(self._learn(X, y, classes, sample_weight, False, True))
+        with self._changed() as model:
+            return model._external(model._learn(X, y, classes, sample_weight, False, True))
 
     def decision_function(self, X: Any) -> Float:
         """Margins of rows.
@@ -190,7 +190,8 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         margins : ndarray of shape (n_samples,) or (n_samples, n_classes)
             Log odds of ``classes_[1]``; with more than two classes the log probability of each.
         """
-        return self._external(self._scores(X))
+        now = self._now()
+        return now._external(now._scores(X))
 
     def predict_proba(self, X: Any) -> Float:
         """Probabilities of the classes.
@@ -205,8 +206,9 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         probabilities : ndarray of shape (n_samples, n_classes)
             A column for each of ``classes_``.
         """
-        margins = self.decision_function(X)
-        if len(self.classes_) == 1:
+        now = self._now()
+        margins = now.decision_function(X)
+        if len(now.classes_) == 1:
             return np.ones((len(margins), 1))
         if margins.ndim == 1:
             return np.exp(-np.logaddexp(0, np.column_stack([margins, -margins])))
@@ -226,12 +228,13 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         labels : ndarray of shape (n_samples,)
             The likeliest class of each row.
         """
-        margins = self.decision_function(X)
-        if len(self.classes_) == 1:
+        now = self._now()
+        margins = now.decision_function(X)
+        if len(now.classes_) == 1:
             index = np.zeros(len(margins), dtype=np.intp)
         else:
             index = (margins > 0).astype(np.intp) if margins.ndim == 1 else margins.argmax(axis=1)
-        labels: NDArray[Any] = self.classes_[index]
+        labels: NDArray[Any] = now.classes_[index]
         return labels
 
     @property

@@ -83,6 +83,10 @@ class Combination:
         self.weights = weights / weights.sum()
         self.loss_sum, self.error_sum = self.loss_sum[kept], self.error_sum[kept]
 
+    def fork(self) -> Self:
+        """Return a copy that may learn while this one stays as it is."""
+        return type(self)(*(each.copy() for each in (*self.arrays(), self.loss_sum, self.error_sum)))
+
     def to_state(self) -> State:
         """Everything it is, as arrays."""
         return {

@@ -6,7 +6,7 @@ A new kind of component is a class with the methods of `Component`, its own stat
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol, Self
 
 import numpy as np
@@ -58,6 +58,9 @@ class Component(Protocol):
     def scorer(self) -> Scorer:
         """Return a function that scores rows by what is known now, whatever is learned meanwhile."""
 
+    def fork(self) -> Self:
+        """Return a copy that may learn while this one stays as it is; only the latest fork may learn."""
+
     def tend(self) -> None:
         """Do what has to be done from time to time; called whenever the row count is a multiple of `CHUNK`."""
 
@@ -102,7 +105,7 @@ class NewtonComponent:
     def renumber(self, support: NDArray[np.int64]) -> None:
         """Take new numbers of the same stored rows."""
         assert isinstance(self.features, KernelFeatures)
-        self.features.support = support
+        self.features = replace(self.features, support=support)
 
     def geometries(self) -> tuple[str, ...]:
         """Name the views it needs."""
@@ -117,6 +120,13 @@ class NewtonComponent:
         """Return a function that scores rows by what is known now."""
         means, features, regression = self.regression.means(), self.features, self.regression
         return lambda views: regression.scores(features(views), means)
+
+    def fork(self) -> Self:
+        """Return a copy that shares what it does not change."""
+        regression = self.regression
+        return type(self)(
+            self.name, self.features, regression.fork() if isinstance(regression, NewtonRegression) else regression
+        )
 
     def tend(self) -> None:
         """Keep the covariance positive definite; information in double precision is so by itself."""

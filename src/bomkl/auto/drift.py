@@ -71,6 +71,14 @@ class AdaptiveLearner:
         """The learner of largest weight."""
         return self.models[int(np.argmax(self.log_weights))]
 
+    def fork(self) -> Self:
+        """Return a copy that may learn while this one stays as it is; only the latest fork may learn."""
+        fork = copy.copy(self)
+        fork.models = [model.fork() for model in self.models]
+        fork.recent, fork.restarts = list(self.recent), list(self.restarts)
+        fork.before, fork.squared_error = self.before.copy(), self.squared_error.copy()
+        return fork
+
     def add_class(self) -> None:
         """Make room for a class that has not been seen before."""
         for model in self.models:

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from bomkl._guard import changing
 from bomkl._validation import check_choice, check_count, check_n_jobs, first_not_a_number, parameter_error
 from bomkl.auto.constants import FIRST_STAGE
 from bomkl.auto.drift import AdaptiveLearner
@@ -137,14 +138,34 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
             yield pool.map
 
     @contextmanager
-    def _unchanged_on_error(self) -> Iterator[None]:
-        before = dict(self.__dict__)
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
+    def _changed(self) -> Iterator[Self]:
+        """Yield a copy to learn with, which takes the place of all that this one is when nothing went wrong.
+
+        Other threads see the model as of the last call that ended. Whatever happens meanwhile, an interrupt included,
+        that is what it stays. Attributes that change in place have a method `fork`.
+        """
+        with changing(self):
+            before = self.__dict__
+            draws = self.random_state.get_state() if isinstance(self.random_state, np.random.RandomState) else None
+            forks = {name: each.fork() for name, each in before.items() if name[0] == "_" and hasattr(each, "fork")}
+            model = self._beside(before | forks)
+            try:
+                yield model
+                self.__dict__ = model.__dict__
+            except BaseException:
+                self.__dict__ = before
+                if draws is not None:
+                    self.random_state.set_state(draws)
+                raise
+
+    def _beside(self, attributes: dict[str, Any]) -> Self:
+        beside = object.__new__(type(self))
+        beside.__dict__ = attributes
+        return beside
+
+    def _now(self) -> Self:
+        """Return what the model is at this moment: calls that end meanwhile do not change it."""
+        return self._beside(self.__dict__)
 
     def _forget(self) -> None:
         for name in [n for n in vars(self) if n.endswith("_") or n in self._learned]:
@@ -258,7 +279,7 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
     def __getstate__(self) -> State:
         state: State = dict(super().__getstate__())
         if "_learner" in state:
-            state["_learner"] = learner_state(self._learner)
+            state["_learner"] = learner_state(state["_learner"])
         return state
 
     def __setstate__(self, state: State) -> None:

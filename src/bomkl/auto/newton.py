@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf
 
 from bomkl._core import BLOCK, close_block, current_means, linear_scores, newton_rows
@@ -21,7 +23,9 @@ _MARGIN = 64 * float(np.finfo(np.float32).eps)  # least eigenvalue after a repai
 class NewtonRegression:
     """Posterior mean w and covariance P as of the start of the open block, and the rows of that block so far.
 
-    Holding the open block apart makes the scores of its rows the same bits in however many calls they come.
+    Holding the open block apart makes the scores of its rows the same bits in however many calls they come. It makes a
+    copy cheap, too: while a block is open, rows are only added behind those that are there, so a fork shares all arrays
+    with its original until it closes a block.
     """
 
     w: Float
@@ -35,6 +39,7 @@ class NewtonRegression:
     trace: Float  # the largest that forgetting may bring P to, and that of P as of the last row
     open: int = 0
     unchecked: float = 0.0  # weight of the rows learned since P was last known to be positive definite
+    owned: bool = True  # whether no other shares the arrays
 
     @classmethod
     def of(cls, w: Float, covariance: Float, width: int, ridge: float) -> Self:
@@ -64,9 +69,26 @@ class NewtonRegression:
         """Features in use, the constant included."""
         return int(self.P.shape[1])
 
+    def fork(self) -> Self:
+        """Return a copy that may learn while this one stays as it is; only the latest fork may learn."""
+        fork = copy.copy(self)
+        fork.trace, fork.owned = self.trace.copy(), False
+        return fork
+
+    def _own(self) -> None:
+        if self.owned:
+            return
+        n = self.open
+        self.w, self.P, self.M = self.w.copy(), self.P.copy(), self.M.copy()
+        self.rows, self.U, self.c, self.a = (_with_first(each, n) for each in (self.rows, self.U, self.c, self.a))
+        self.V, self.owned = self.V.copy(), True
+
     def score_and_learn(self, F: Single, y: Float, weight: Float, task: Task, forget: float, seen: int) -> Float:
         """Score rows of features, each just before it is learned; `seen` rows came before them."""
         scores = np.empty(y.shape)
+        to_boundary = BLOCK - seen % BLOCK
+        if len(y) >= to_boundary:
+            self._own()
         self.unchecked += sum(weight.tolist())  # in order, so that calls may be split anywhere
         self.open = newton_rows(
             *self._arrays(),
@@ -76,13 +98,14 @@ class NewtonRegression:
             int(task),
             (1 - forget) * self.rank,
             self.open,
-            BLOCK - seen % BLOCK,
+            to_boundary,
             scores,
         )
         return scores
 
     def close(self) -> None:
         """Make the rows of the open block part of the posterior before the block is full."""
+        self._own()
         close_block(*self._arrays(), self.open)
         self.open = 0
 
@@ -173,6 +196,13 @@ class NewtonRegression:
 
     def _arrays(self) -> tuple[Float, Single, Single, Single, Float, Float, Float, Single, Float]:
         return self.w, self.P, self.rows, self.U, self.M, self.c, self.a, self.V, self.trace
+
+
+def _with_first(array: NDArray[Any], n: int) -> NDArray[Any]:
+    """Copy an array, but only its first n rows."""
+    made = np.empty_like(array)
+    made[:n] = array[:n]
+    return made
 
 
 def _with_diagonal(matrix: Single, diagonal: Float) -> Single:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any, Protocol
@@ -44,7 +46,7 @@ def build(
     kind: type[NewtonComponent] = NewtonComponent,
 ) -> tuple[Geometry, list[Component]]:
     """Make the views of the columns and the components, fitted to the first rows of a stream."""
-    with one_blas_thread():
+    with one_blas_thread:
         geometry = Geometry.of(X)
         views = geometry.views(X, ("standard", "normal"))
         n = len(X)
@@ -114,6 +116,35 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
-def one_blas_thread() -> Any:
-    """Rebuild with one thread in BLAS: with more, the last bits would depend on the machine's load."""
-    return _controller().limit(limits=1, user_api="blas")
+class _OneBlasThread:
+    """Rebuild with one thread in BLAS: with more, the last bits would depend on the machine's load.
+
+    The limit is one of the process, so the first to come sets it and the last to leave takes it back.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._inside = threading.Lock(), 0
+        self._limit: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._limit = _controller().limit(limits=1, user_api="blas")
+            self._inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limit.restore_original_limits()
+
+    def begin_anew(self) -> None:
+        """Forget who was inside: in a forked process nobody is left to leave."""
+        if self._inside:
+            self._limit.restore_original_limits()
+        self.__init__()  # type: ignore[misc]
+
+
+one_blas_thread = _OneBlasThread()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=one_blas_thread.begin_anew)

@@ -104,9 +104,9 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         self : object
             The fitted estimator.
         """
-        with self._unchanged_on_error():
-            self._forget()
-            self._learn(X, y, sample_weight, False, shuffle)
+        with self._changed() as model:
+            model._forget()
+            model._learn(X, y, sample_weight, False, shuffle)
         return self
 
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -126,8 +126,8 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         self : object
             The estimator.
         """
-        with self._unchanged_on_error():
-            self._learn(X, y, sample_weight, False)
+        with self._changed() as model:
+            model._learn(X, y, sample_weight, False)
         return self
 
     def score_and_learn(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Float:
@@ -147,8 +147,8 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         predictions : ndarray of shape (n_samples,)
             Predictions.
         """
-        with self._unchanged_on_error():
-            return self._learn(X, y, sample_weight, True)
+        with self._changed() as model:
+            return model._learn(X, y, sample_weight, True)
 
     def predict(self, X: Any) -> Float:
         """Predict the targets of rows.

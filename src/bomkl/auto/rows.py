@@ -7,6 +7,7 @@ happen at absolute row counts, so that how a stream is cut into calls changes no
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Self
 
 import numpy as np
@@ -137,6 +138,17 @@ class RowLearner:
     def new_class_log_odds(self) -> float:
         """Log odds that the next row is of a class never seen."""
         return float(np.log(0.5 / (self.seen + 1)))
+
+    def fork(self) -> Self:
+        """Return a copy that may learn while this one stays as it is; only the latest fork may learn."""
+        fork = copy.copy(self)
+        fork.counts, fork.error_before, fork.error_rows = (
+            each.copy() for each in (self.counts, self.error_before, self.error_rows)
+        )
+        fork.kept_X, fork.kept_y, fork.kept_weight = list(self.kept_X), list(self.kept_y), list(self.kept_weight)
+        fork.combination = self.combination.fork()
+        fork.components = [each.fork() for each in self.components]
+        return fork
 
     # ------------------------------------------------------------ one chunk
 

@@ -1,0 +1,210 @@
+"""AutoMKL under interrupts, exceptions and several threads: a call is whole or leaves no trace.
+
+``BOMKL_INTERRUPTS=200 BOMKL_READER_SECONDS=60`` makes the long version of these tests.
+"""
+
+import os
+import pickle
+import threading
+import time
+
+import numpy as np
+import pytest
+from tests.interrupting import interrupted_after
+
+from bomkl import AutoMKLClassifier, AutoMKLRegressor
+from bomkl.auto.rows import RowLearner
+
+INTERRUPTS = int(os.environ.get("BOMKL_INTERRUPTS", "15"))
+READER_SECONDS = float(os.environ.get("BOMKL_READER_SECONDS", "0.5"))
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(4000, 4))
+LABELS = np.where(np.arange(4000) < 2000, X[:, 0] * X[:, 1] > 0, X[:, 2] > 0).astype(int) + (X[:, 3] > 1)
+TARGETS = X[:, 0] * X[:, 1] + X[:, 2]
+
+MODELS = {
+    "classes": (lambda: AutoMKLClassifier(60, random_state=0), LABELS),
+    "classes, drift": (lambda: AutoMKLClassifier(30, drift="adapt", random_state=0), LABELS > 0),
+    "classes, rounds": (lambda: AutoMKLClassifier(60, update="rounds", random_state=0), LABELS),
+    "classes, threads": (lambda: AutoMKLClassifier(60, n_jobs=2, random_state=0), LABELS),
+    "numbers": (lambda: AutoMKLRegressor(60, random_state=0), TARGETS),
+    "numbers, drift": (lambda: AutoMKLRegressor(30, drift="adapt", random_state=0), TARGETS),
+}
+content = pickle.dumps
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_interrupted_calls_leave_no_trace(name):
+    make, y = MODELS[name]
+    rng = np.random.default_rng(1)
+    expected, model, done, interrupted, reactions = make(), make(), 0, 0, []
+    while interrupted < INTERRUPTS:
+        n = int(rng.integers(1, 400))
+        if done + n > len(X):  # begin anew
+            assert content(model) == content(expected)
+            expected, model, done = make(), make(), 0
+        rows, labels = X[done : done + n], y[done : done + n]
+        before, start = content(model), time.perf_counter()
+        delay = float(rng.uniform(0, 0.05))
+        try:
+            with interrupted_after(delay):
+                model.partial_fit(rows, labels)
+        except KeyboardInterrupt:
+            interrupted += 1
+            reactions.append(time.perf_counter() - start - delay)
+        if content(model) == before:  # otherwise the interrupt came just after the call, or not at all
+            model.partial_fit(rows, labels)
+        expected.partial_fit(rows, labels)
+        done += n
+    assert content(model) == content(expected)
+    print(f"{name}: {interrupted} interrupts, median reaction {1e3 * np.median(reactions):.0f} ms")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, ValueError])
+@pytest.mark.parametrize("name", MODELS)
+def test_an_exception_after_learning_takes_the_rows_back(name, error, monkeypatch):
+    make, y = MODELS[name]
+    model = make().partial_fit(X[:130], y[:130])
+    before = content(model)
+    kind = type(model._learner)
+    original = kind.score_and_learn
+
+    def learn_then_fail(self, *arguments):
+        original(self, *arguments)
+        raise error
+
+    monkeypatch.setattr(kind, "score_and_learn", learn_then_fail)
+    for call in (model.partial_fit, model.score_and_learn, model.fit):
+        with pytest.raises(error):
+            call(X[130:400], y[130:400])
+        assert content(model) == before
+    monkeypatch.undo()
+    assert content(model.partial_fit(X[130:400], y[130:400])) == content(
+        make().partial_fit(X[:130], y[:130]).partial_fit(X[130:400], y[130:400])
+    )
+
+
+def test_a_failed_call_leaves_the_generator_as_it_was(monkeypatch):
+    model = AutoMKLRegressor(20, random_state=np.random.RandomState(0))
+
+    def fail(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RowLearner, "score_and_learn", fail)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, TARGETS)
+    assert model.random_state.randint(2**31) == np.random.RandomState(0).randint(2**31)
+
+
+def test_long_predictions_stop_soon():
+    model = AutoMKLClassifier(300, random_state=0).fit(X[:600], LABELS[:600])
+    many = np.tile(X, (200, 1))
+    start = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt), interrupted_after(0.2):
+        model.predict(many)
+    assert time.perf_counter() - start < 20  # the whole takes much longer
+
+
+def in_threads(*functions):
+    failures = []
+
+    def guarded(function):
+        try:
+            function()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(function,)) for function in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(READER_SECONDS + 120)
+        assert not thread.is_alive()
+    if failures:
+        raise failures[0]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_readers_see_the_model_between_two_calls(name):
+    make, y = MODELS[name]
+    probe = X[-20:]
+    model, expected = make().partial_fit(X[:40], y[:40]), make().partial_fit(X[:40], y[:40])
+    at = {40: expected.predict(probe)}
+    end, seen = time.monotonic() + READER_SECONDS, []
+    stop = threading.Event()
+
+    def write():
+        try:
+            done = 40
+            while time.monotonic() < end and done + 37 <= len(X):
+                model.partial_fit(X[done : done + 37], y[done : done + 37])
+                expected.partial_fit(X[done : done + 37], y[done : done + 37])
+                done += 37
+                at[done] = expected.predict(probe)
+        finally:
+            stop.set()
+
+    def read():
+        while not stop.is_set():
+            revived = pickle.loads(content(model))
+            seen.append((revived.n_seen_, revived.predict(probe)))
+            assert len(model.predict(probe)) == len(probe)
+            assert abs(model.kernel_weights_.sum() - 1) < 1e-9
+            assert model.support_vectors_.shape[1] == 4
+            assert model.n_support_.sum() >= 0
+            assert model.nbytes_ > 0
+            if hasattr(model, "classes_"):
+                proba = model.predict_proba(probe)
+                assert np.allclose(proba.sum(axis=1), 1)
+
+    in_threads(write, *[read] * 4)
+    for n, scores in seen:
+        np.testing.assert_array_equal(scores, at[n])
+    assert len({n for n, _ in seen}) > 1
+
+
+def test_writers_wait_for_each_other():
+    model = AutoMKLRegressor(40, random_state=0)
+
+    def write():
+        for begin in range(0, 800, 50):
+            model.partial_fit(X[begin : begin + 50], TARGETS[begin : begin + 50])
+
+    in_threads(write, write, write)
+    assert model.n_seen_ == 2400
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_process_forked_while_another_thread_learns_can_use_the_model():
+    model = AutoMKLRegressor(60, random_state=0).partial_fit(X[:50], TARGETS[:50])
+    stop = threading.Event()
+
+    def write():
+        while not stop.is_set():
+            model.fit(X[:300], TARGETS[:300])
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        for _ in range(3):
+            child = os.fork()
+            if child == 0:
+                try:
+                    model.partial_fit(X[300:400], TARGETS[300:400]).predict(X[:5])
+                    os._exit(0)
+                finally:
+                    os._exit(1)
+            for _ in range(600):
+                done, status = os.waitpid(child, os.WNOHANG)
+                if done:
+                    break
+                time.sleep(0.1)
+            else:
+                os.kill(child, 9)
+                os.waitpid(child, 0)
+                pytest.fail("the child hangs")
+            assert os.waitstatus_to_exitcode(status) == 0
+    finally:
+        stop.set()
+        thread.join()
