@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from bomkl import paper
     from bomkl.auto import AutoMKLClassifier, AutoMKLRegressor
     from bomkl.budget import BudgetMKLClassifier, BudgetMKLRegressor
+    from bomkl.merging import merge
 
 __all__ = [
     "AutoMKLClassifier",
@@ -18,6 +19,7 @@ __all__ = [
     "BudgetMKLClassifier",
     "BudgetMKLRegressor",
     "__version__",
+    "merge",
     "paper",
 ]
 
@@ -27,6 +29,7 @@ _MODULE_OF = {
     "AutoMKLRegressor": "bomkl.auto",
     "BudgetMKLClassifier": "bomkl.budget",
     "BudgetMKLRegressor": "bomkl.budget",
+    "merge": "bomkl.merging",
 }
 
 

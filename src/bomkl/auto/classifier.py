@@ -360,7 +360,7 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         counted = weight > 0
         labels, declared = self._known_labels(y[counted], classes, first)
         by_class = self._class_weights(y, labels, whole_set)
-        codes = _codes(y, labels)
+        codes = label_codes(y, labels)
         if by_class is not None:
             weight = self._check_weight(np.where(counted, weight * by_class[np.maximum(codes, 0)], 0.0), X)
             counted = weight > 0
@@ -408,7 +408,7 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         return scores, unseen
 
 
-def _codes(y: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]:
+def label_codes(y: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]:
     """Place of each label in the order of their coming; -1 where it is in none (a row of weight zero)."""
     codes = np.full(len(y), -1, dtype=np.intp)
     for code, label in enumerate(labels):

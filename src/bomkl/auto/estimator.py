@@ -288,6 +288,8 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
         super().__setstate__(state)
         if learned is not None:
             self._learner = learner_from_state(learned, self._saved_columns())
+            if isinstance(self._learner, RoundLearner):
+                self._learner.mistakes_when_loaded = vars(self).get("_mistakes", 0)
             self._check_saved()
 
     def _saved_columns(self) -> int:

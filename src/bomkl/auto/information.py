@@ -27,6 +27,11 @@ class Information:
         means[:, : len(w)] = w.T
         return cls(means, _large_inverse(covariance))
 
+    @classmethod
+    def empty(cls, rank: int, w: Float | None = None) -> Self:
+        """Make one that knows its rank, and perhaps its means, only."""
+        return cls(np.empty((0, 0)) if w is None else w, np.empty((rank, 0)))
+
     @property
     def rank(self) -> int:
         """Features in use, the constant included."""

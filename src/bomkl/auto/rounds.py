@@ -9,6 +9,7 @@ rows seen, and their ends lie at absolute row counts. After the budget nothing i
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -47,6 +48,10 @@ class RoundLearner(RowLearner):
         self.open_y: list[Float] = []
         self.open_weight: list[Float] = []
         self._closed: tuple[int, RoundLearner] | None = None
+        # what `merge` needs: where a copy began to learn on its own
+        self.origin: Origin | None = None
+        self.loaded = False
+        self.mistakes_when_loaded = 0
 
     @property
     def in_rounds(self) -> bool:
@@ -66,6 +71,8 @@ class RoundLearner(RowLearner):
         begin = min(max(self.settings.budget - self.seen, 0), len(y))
         parts = [super().score_and_learn(X[:begin], y[:begin], weight[:begin], run)] if begin else []
         before = dict(vars(self))
+        if self.loaded and begin < len(y):
+            self.origin, self.loaded = Origin.of(self.leader, self.mistakes_when_loaded), False
         try:
             while begin < len(y):
                 end = min(begin + self.round_end() - self.seen, len(y))
@@ -129,12 +136,29 @@ class RoundLearner(RowLearner):
         if self.open_X:
             sums = total([sums, self._open_sums(map)])
             self.open_X, self.open_y, self.open_weight = [], [], []
-        self.learn_sums(sums)
-        self.round_start, self.sums = self.seen, None
-        if self.seen == PRUNE_AT * self.settings.budget:
-            self._prune()
+        self._learn_sums(sums)
 
-    def learn_sums(self, sums: Sums) -> None:
+    def end_round_elsewhere(self, sums: Sums) -> None:
+        """Learn from the sums of rows that this learner has not seen; its own open round must have none."""
+        if self.seen != self.round_start:
+            raise ValueError("The open round has rows of its own. End it first.")
+        if self.seen + sums.rows > self.round_end():
+            raise ValueError(f"The open round ends at row {self.round_end()}. Got sums of {sums.rows} rows.")
+        self.seen += sums.rows
+        self._learn_sums(sums)
+
+    def without_information(self) -> RoundLearner:
+        """Return a learner that has all that scores need but the means and the combination."""
+        learner = copy.copy(self)
+        learner.components = [
+            RoundsComponent(each.name, each.features, Information.empty(each.regression.rank))
+            for each in newton_parts(self)
+        ]
+        learner.open_X, learner.open_y, learner.open_weight = [], [], []
+        learner.support, learner.sums, learner.origin, learner._closed = None, None, None, None
+        return learner
+
+    def _learn_sums(self, sums: Sums) -> None:
         """Take the sums of a round in: one Newton step of each component and stack, and Hedge on the losses."""
         gains = sums.component_sums()
         self.components = [
@@ -145,12 +169,16 @@ class RoundLearner(RowLearner):
         self.stack_information, self.combination = _learned(self.stack_information, self.combination, gain)
         self.error_rows = self.error_rows.copy()
         self.error_rows[self._places()] += sums.rows
+        self.round_start, self.sums = self.seen, None
+        if self.seen == PRUNE_AT * self.settings.budget:
+            self._prune()
 
     def add_class(self) -> None:
         """Make room for a class that has not been seen before; the open round ends here."""
         if self.in_rounds:
             self.end_round()
             self.components = copy.deepcopy(self.components)
+            self.origin = None  # it has another number of classes
         super().add_class()
 
     def _build(self, X: Float, targets: Float, weight: Float, run: Mapper) -> tuple[Geometry, list[Component]]:
@@ -169,6 +197,7 @@ class RoundLearner(RowLearner):
         self.combination = copy.deepcopy(self.combination)
         self.error_before = self.error_before.copy()
         super()._prune()
+        self.origin = None  # its components are no longer those of this learner
         self._take_stack_information()
 
     def _take_stack_information(self) -> None:
@@ -210,6 +239,7 @@ class RoundLearner(RowLearner):
                 "stack_information": self.stack_information,
                 "sums": None if self.sums is None else self.sums.to_state(),
                 "open": block,
+                "origin": None if self.origin is None else self.origin.to_state(),
             }
         return super().to_state() | {"rounds": rounds}
 
@@ -222,6 +252,7 @@ class RoundLearner(RowLearner):
             raise saved.wrong("rounds", "there from the budget on", learner.seen)
         if rounds is not None:
             learner._load_round(rounds, columns)
+            learner.loaded = True
         return learner
 
     def _load_round(self, saved: Saved, columns: int) -> None:
@@ -246,7 +277,58 @@ class RoundLearner(RowLearner):
             or sum(map(len, self.open_X)) > ROUND_BLOCK
         ):
             raise saved.wrong("round_start", "the rows seen less those of the open round", self.round_start)
+        origin = saved.optional_part("origin")
+        self.origin = None if origin is None else Origin.from_state(origin, self)
         saved.end()
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a learner was when it was loaded or copied, before it learned on its own."""
+
+    seen: int
+    mistakes: int
+    regressions: list[Information]
+    combination: Combination
+    error_rows: Float
+
+    @classmethod
+    def of(cls, leader: RoundLearner, mistakes: int) -> Self:
+        """Take it from a learner whose round is closed."""
+        regressions = [_information(each) for each in newton_parts(leader)]
+        return cls(leader.seen, mistakes, regressions, leader.combination, leader.error_rows)
+
+    def to_state(self) -> State:
+        """Everything it is, as plain values and arrays."""
+        return {
+            "seen": self.seen,
+            "mistakes": self.mistakes,
+            "regressions": [each.to_state() for each in self.regressions],
+            "combination": self.combination.to_state(),
+            "error_rows": self.error_rows,
+        }
+
+    @classmethod
+    def from_state(cls, saved: Saved, learner: RoundLearner) -> Self:
+        """Go on where `to_state` was called; refuse what does not fit the learner."""
+        seen = saved.integer("seen", learner.settings.budget, learner.seen)
+        mistakes = saved.integer("mistakes", 0, seen)
+        ranks = [each.regression.rank for each in newton_parts(learner)]
+        parts = saved.parts("regressions", len(ranks))
+        if len(parts) != len(ranks):
+            raise saved.wrong("regressions", "one for each component", len(parts))
+        regressions = [
+            Information.from_state(part, rank, learner.outputs) for part, rank in zip(parts, ranks, strict=True)
+        ]
+        origin = cls(
+            seen,
+            mistakes,
+            regressions,
+            Combination.from_state(saved.part("combination"), len(ranks)),
+            saved.array("error_rows", (len(learner.names),), low=0.0, high=float(learner.seen)),
+        )
+        saved.end()
+        return origin
 
 
 def _information(component: NewtonComponent) -> Information:
@@ -265,14 +347,14 @@ def _learned(information: Float, before: Combination, gain: CombinationSums) -> 
         new[j] = kept + gain.information[j]
         after.stack_covariance[j] = inverse(new[j])
         after.stack_w[j] = before.stack_w[j] + after.stack_covariance[j] @ gain.pull[j]
-    after.weights = _hedged(np.log(before.weights), gain.loss)
-    after.log_final = np.log(_hedged(before.log_final, gain.candidate_loss))
+    after.weights = hedged(np.log(before.weights), gain.loss)
+    after.log_final = np.log(hedged(before.log_final, gain.candidate_loss))
     after.loss_sum = before.loss_sum + gain.loss
     after.error_sum = before.error_sum + gain.error
     return new, after
 
 
-def _hedged(log_weights: Float, losses: Float) -> Float:
+def hedged(log_weights: Float, losses: Float) -> Float:
     """Learn the losses of a round all at once, and leave the least weight that sharing at every row would leave."""
     relative = log_weights - losses
     weights = np.exp(relative - relative.max())

@@ -1,0 +1,202 @@
+"""`merge`: one model from several that have learned from different rows."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from bomkl.auto.classifier import AutoMKLClassifier
+from bomkl.auto.combination import Combination
+from bomkl.auto.component import RoundsComponent
+from bomkl.auto.constants import PRUNE_AT, STACK_RIDGES
+from bomkl.auto.estimator import AutoEstimator
+from bomkl.auto.geometry import Float
+from bomkl.auto.information import Information, inverse, solution
+from bomkl.auto.rounds import Origin, RoundLearner, hedged
+from bomkl.auto.sum_engine import newton_parts
+from bomkl.budget import BudgetMKLClassifier, BudgetMKLRegressor
+from bomkl.budget_merging import merge_budget
+
+
+def merge(models: Sequence[Any]) -> Any:
+    """Make one model from models that have learned from different rows.
+
+    `AutoMKLClassifier` and `AutoMKLRegressor` with ``update="rounds"`` are sums of information. Copies of one model,
+    the *head* (by pickle, `copy.deepcopy` or a model file), that have gone on with different rows are merged by adding
+    up what each has gained; with the squared loss, each kernel then is what it would have learned from all those rows.
+    The head must have seen four budgets, so that all copies have the same kernels.
+
+    For `BudgetMKLClassifier` and `BudgetMKLRegressor` merging is a best effort: the mean of the models, on the rows of
+    them that matter most, as many as the budget allows. It is less accurate than one model that has seen all rows.
+
+    Parameters
+    ----------
+    models : sequence of estimators
+        Fitted, of one class and with the same settings. They are not changed.
+
+    Returns
+    -------
+    model : estimator
+        A new one, of the same class.
+
+    Examples
+    --------
+    >>> import copy
+    >>> from sklearn.datasets import make_moons
+    >>> from bomkl import AutoMKLClassifier, merge
+    >>> X, y = make_moons(3000, noise=0.2, random_state=0)
+    >>> head = AutoMKLClassifier(budget=100, update="rounds", random_state=0).fit(X[:400], y[:400])
+    >>> first = copy.deepcopy(head).partial_fit(X[400:1700], y[400:1700])
+    >>> second = copy.deepcopy(head).partial_fit(X[1700:], y[1700:])
+    >>> model = merge([first, second])
+    >>> model.n_seen_
+    3000
+    """
+    models = list(models)
+    if not models:
+        raise ValueError("merge needs at least one model. Got none.")
+    kind = type(models[0])
+    if not isinstance(models[0], AutoEstimator | BudgetMKLClassifier | BudgetMKLRegressor):
+        raise TypeError(f"merge takes estimators of bomkl. Got a {kind.__name__}.")
+    for number, model in enumerate(models):
+        if type(model) is not kind:
+            raise TypeError(f"All models must be of one class. Model 0 is a {kind.__name__}, model {number} is not.")
+        if not model.__sklearn_is_fitted__():
+            raise ValueError(f"Model {number} has not learned from any row.")
+        if model.n_features_in_ != models[0].n_features_in_:
+            raise ValueError(
+                f"Model {number} has {model.n_features_in_} columns, but model 0 has {models[0].n_features_in_}."
+            )
+        if _settings(model) != _settings(models[0]):
+            raise ValueError(f"Model {number} has other settings than model 0: {_settings(model)}.")
+    if len(models) == 1:
+        return copy.deepcopy(models[0])
+    return _merge_auto(models) if isinstance(models[0], AutoEstimator) else merge_budget(models)
+
+
+def _settings(model: Any) -> dict[str, Any]:
+    other = ("random_state", "n_jobs", "class_weight", "device")  # these change how a model goes on, not what it is
+    return {name: value for name, value in model.get_params(deep=False).items() if name not in other}
+
+
+# ---------------------------------------------------------------- sums of information
+
+
+def _merge_auto(models: list[Any]) -> Any:
+    learners = [_round_learner(model, number) for number, model in enumerate(models)]
+    leaders = [learner.leader for learner in learners]
+    origins = [
+        learner.origin or Origin.of(leader, learner.mistakes_when_loaded)
+        for learner, leader in zip(learners, leaders, strict=True)
+    ]
+    first = models[0]
+    for number, (model, leader, origin) in enumerate(zip(models, leaders, origins, strict=True)):
+        if isinstance(model, AutoMKLClassifier) and model._labels.tolist() != first._labels.tolist():
+            raise ValueError(
+                f"Model {number} knows the classes {model.classes_.tolist()}, but model 0 {first.classes_.tolist()}. "
+                "Declare all classes when the head learns: partial_fit(X, y, classes=...)."
+            )
+        if [each.name for each in leader.components] != [each.name for each in leaders[0].components]:
+            raise ValueError(
+                f"Model {number} has other kernels than model 0. Copy the head after {PRUNE_AT * model.budget} rows, "
+                "four budgets: by then kernels that do not help have been dropped."
+            )
+        if not _same(origin, origins[0]):
+            raise ValueError(
+                f"Model {number} did not start from the same head as model 0. Merging needs copies of one model "
+                "(pickle, copy.deepcopy or a model file) that were not loaded again while they learned."
+            )
+    merged = copy.deepcopy(first)
+    gained = [i for i, leader in enumerate(leaders) if leader.seen > origins[0].seen]
+    order = sorted(gained, key=lambda i: _digest(leaders[i]))  # so that the order of models does not matter
+    origin = origins[0]
+    if not order:
+        return merged
+    merged._learner = _merged([leaders[i] for i in order], origin)
+    if isinstance(merged, AutoMKLClassifier):
+        merged._mistakes = origin.mistakes + sum(model._mistakes - origin.mistakes for model in models)
+    return merged
+
+
+def _round_learner(model: Any, number: int) -> RoundLearner:
+    learner = model._learner
+    if not isinstance(learner, RoundLearner):
+        raise ValueError(
+            f'Model {number} has update="{model.update}" and drift={model.drift!r}. Only models with update="rounds" '
+            "are sums, which can be merged."
+        )
+    if not learner.in_rounds:
+        raise ValueError(
+            f"Model {number} has seen {learner.seen} rows, fewer than its budget of {model.budget}: there is no head."
+        )
+    return learner
+
+
+def _same(a: Origin, b: Origin) -> bool:
+    pairs = zip(a.regressions, b.regressions, strict=True)
+    return a.seen == b.seen and all(
+        np.array_equal(one.w, other.w) and np.array_equal(one.matrix, other.matrix) for one, other in pairs
+    )
+
+
+def _digest(leader: RoundLearner) -> bytes:
+    digest = hashlib.sha256()
+    for each in newton_parts(leader):
+        digest.update(each.regression.means().tobytes())
+    return digest.digest()
+
+
+def _merged(leaders: list[RoundLearner], origin: Origin) -> RoundLearner:
+    out = copy.copy(leaders[0])
+    out.components = [
+        RoundsComponent(each.name, each.features, _sum([_information(leader, i) for leader in leaders], start))
+        for i, (each, start) in enumerate(zip(newton_parts(out), origin.regressions, strict=True))
+    ]
+    out.stack_information, out.combination = _combined(leaders, origin.combination)
+    out.seen = origin.seen + sum(leader.seen - origin.seen for leader in leaders)
+    out.error_rows = origin.error_rows + sum(leader.error_rows - origin.error_rows for leader in leaders)
+    out.round_start, out.sums, out.origin, out.loaded, out._closed = out.seen, None, None, False, None
+    return out
+
+
+def _information(leader: RoundLearner, i: int) -> Information:
+    regression = newton_parts(leader)[i].regression
+    assert isinstance(regression, Information)
+    return regression
+
+
+def _sum(parts: list[Information], start: Information) -> Information:
+    """Add what all have learned since the start: information L, and L w, are sums over rows."""
+    rank = start.rank
+    matrix = start.matrix + sum(part.matrix - start.matrix for part in parts)
+    moments = [part.matrix @ part.w[:, :rank].T for part in parts]
+    first = start.matrix @ start.w[:, :rank].T
+    w = np.zeros_like(start.w)
+    w[:, :rank] = solution(matrix, first + sum(moment - first for moment in moments)).T
+    return Information(w, matrix)
+
+
+def _combined(leaders: list[RoundLearner], start: Combination) -> tuple[Float, Combination]:
+    """Stacks weighted by their information; losses since the start added up."""
+    out = copy.deepcopy(leaders[0].combination)
+    information = np.empty_like(leaders[0].stack_information)
+    for j, ridge in enumerate(STACK_RIDGES):
+        prior = ridge * np.eye(len(out.weights))
+        gains = [leader.stack_information[j] - prior for leader in leaders]
+        weights = [leader.combination.stack_w[j] for leader in leaders]
+        information[j] = prior + sum(gains)
+        out.stack_covariance[j] = inverse(information[j])
+        moment = prior @ np.mean(weights, axis=0) + sum(gain @ w for gain, w in zip(gains, weights, strict=True))
+        out.stack_w[j] = out.stack_covariance[j] @ moment
+    parts = [leader.combination for leader in leaders]
+    log_start = np.log(start.weights)
+    out.weights = hedged(log_start + sum(np.log(part.weights) - log_start for part in parts), np.zeros(len(log_start)))
+    relative = start.log_final + sum(part.log_final - start.log_final for part in parts)
+    out.log_final = np.log(hedged(relative, np.zeros(len(relative))))
+    out.loss_sum = start.loss_sum + sum(part.loss_sum - start.loss_sum for part in parts)
+    out.error_sum = start.error_sum + sum(part.error_sum - start.error_sum for part in parts)
+    return information, out
