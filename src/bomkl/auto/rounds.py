@@ -70,18 +70,13 @@ class RoundLearner(RowLearner):
         """Score rows, each just before it is learned; y are class numbers or targets."""
         begin = min(max(self.settings.budget - self.seen, 0), len(y))
         parts = [super().score_and_learn(X[:begin], y[:begin], weight[:begin], run)] if begin else []
-        before = dict(vars(self))
         if self.loaded and begin < len(y):
             self.origin, self.loaded = Origin.of(self.leader, self.mistakes_when_loaded), False
-        try:
-            while begin < len(y):
-                end = min(begin + self.round_end() - self.seen, len(y))
-                parts.append(self._rows(X[begin:end], y[begin:end], weight[begin:end], run))
-                begin = end
-            return checked(joined(parts, self.outputs))
-        except BaseException:
-            vars(self).update(before)
-            raise
+        while begin < len(y):
+            end = min(begin + self.round_end() - self.seen, len(y))
+            parts.append(self._rows(X[begin:end], y[begin:end], weight[begin:end], run))
+            begin = end
+        return checked(joined(parts, self.outputs))
 
     def _rows(self, X: Any, y: Float, weight: Float, run: Mapper) -> Float:
         """Score rows that lie in the open round, and add the blocks they fill to its sums."""
