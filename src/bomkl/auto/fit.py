@@ -11,10 +11,10 @@ from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from bomkl.auto.geometry import Float
 from bomkl.auto.task import HUBER, Task
 
-_ROUNDS = 30
-_SMALL_STEP = 1e-3
-_SMALL_NEWTON_STEP = 0.03  # of the exact Newton method, which squares its error with every step
-_LEAST_CURVATURE = 1e-5
+ROUNDS = 30
+SMALL_STEP = 1e-3
+SMALL_NEWTON_STEP = 0.03  # of the exact Newton method, which squares its error with every step
+LEAST_CURVATURE = 1e-5
 
 
 def softmax(f: Float) -> Float:
@@ -40,9 +40,9 @@ def ridge_fit(F: Float, y: Float, weight: Float, ridge: float, task: Task) -> tu
     (np.float64(3.0), np.float64(0.25))
     """
     w = np.zeros((F.shape[1], y.shape[1]))
-    small = _SMALL_NEWTON_STEP if task is Task.BINARY else _SMALL_STEP
+    small = SMALL_NEWTON_STEP if task is Task.BINARY else SMALL_STEP
     single = F.astype(np.float32)
-    for _ in range(1 if task is Task.SQUARED else _ROUNDS):
+    for _ in range(1 if task is Task.SQUARED else ROUNDS):
         p = fitted_means(F @ w, task)
         pull, curvature = _pull_and_curvature(y, p, task)
         factor = _cholesky(F, single, weight * curvature, ridge)
@@ -64,9 +64,9 @@ def _pull_and_curvature(y: Float, p: Float, task: Task) -> tuple[Float, Float]:
         inside = np.minimum(1.0, HUBER / np.maximum(np.abs(residual[:, 0]), HUBER))
         return np.clip(residual, -HUBER, HUBER), inside
     if task is Task.BINARY:
-        return residual, np.maximum(p * (1 - p), _LEAST_CURVATURE)[:, 0]
+        return residual, np.maximum(p * (1 - p), LEAST_CURVATURE)[:, 0]
     # one curvature for all classes: twice the largest p (1 - p) bounds the Hessian of the softmax
-    return residual, np.maximum(2 * (p * (1 - p)).max(axis=1), _LEAST_CURVATURE)
+    return residual, np.maximum(2 * (p * (1 - p)).max(axis=1), LEAST_CURVATURE)
 
 
 def _cholesky(F: Float, single: NDArray[np.float32], h: Float, ridge: float) -> Float:

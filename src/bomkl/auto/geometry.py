@@ -19,8 +19,8 @@ Single = NDArray[np.float32]
 Views = dict[str, Single]
 
 VIEWS = ("standard", "common", "normal", "leading", "relevant standard", "relevant normal")
-_CLIP = 8.0  # standardised values beyond it tell an outlier, and how far out it is does not matter
-_FAR = 1000.0  # common-scale values beyond it are as far as single precision can tell apart
+CLIP = 8.0  # standardised values beyond it tell an outlier, and how far out it is does not matter
+FAR = 1000.0  # common-scale values beyond it are as far as single precision can tell apart
 _TAIL = 1e-3  # normal scores stay within this quantile and its mirror
 _LEADING = 8  # principal components of the view "leading"
 _FLOOR = 0.5  # least deviation of a column of two values, in their distance, where relevance scales the columns
@@ -127,7 +127,7 @@ class Geometry:
         bases = {name.removeprefix("relevant ") for name in names} | ({"common"} if "leading" in names else set())
         views: Views = {}
         if "standard" in bases:
-            views["standard"] = np.clip((X - self.mean) / self.deviation, -_CLIP, _CLIP).astype(np.float32)
+            views["standard"] = np.clip((X - self.mean) / self.deviation, -CLIP, CLIP).astype(np.float32)
         if "normal" in bases:
             views["normal"] = np.empty(X.shape, dtype=np.float32)
             normal_scores(
@@ -139,7 +139,7 @@ class Geometry:
                 views["normal"],
             )
         if "common" in bases:
-            views["common"] = np.clip((X - self.middle) / self.common, -_FAR, _FAR).astype(np.float32)
+            views["common"] = np.clip((X - self.middle) / self.common, -FAR, FAR).astype(np.float32)
         if "leading" in names:
             product = np.empty((len(X), self.axes.shape[0] * BLOCK), dtype=np.float32)
             matmul(views["common"], self.axes, product)

@@ -15,7 +15,7 @@ from bomkl.auto.component import Component, NewtonComponent
 from bomkl.auto.constants import KERNELS
 from bomkl.auto.features import Features, KernelFeatures, LinearFeatures
 from bomkl.auto.fit import fitted_means, ridge_fit
-from bomkl.auto.geometry import Float, Geometry, Single, two_valued_scale, varying_columns
+from bomkl.auto.geometry import Float, Geometry, Single, Views, two_valued_scale, varying_columns
 from bomkl.auto.task import LearnerSettings, Task
 
 _LEAST_RELEVANCE = 0.05
@@ -36,6 +36,62 @@ def in_order(run: Mapper, function: Callable[[int], Any], costs: list[float]) ->
     return [results[i] for i in range(len(costs))]
 
 
+class Fitting(Protocol):
+    """What fits components to kept rows: the processor, or a device."""
+
+    def kernel_features(
+        self, geometry: str, kernel: str, width: float, rows: Single, support: NDArray[np.int64]
+    ) -> KernelFeatures:
+        """Build the map of `KernelFeatures.of`."""
+
+    def means(
+        self, features: Features, views: Views, y: Float, weight: Float, ridge: float, task: Task
+    ) -> tuple[Float, Float]:
+        """Posterior mean (r, outputs) of ridge regression on features, and the scores it gives the rows."""
+
+    def component(
+        self, name: str, features: Features, views: Views, y: Float, weight: Float, ridge: float, task: Task
+    ) -> Component:
+        """Make a component that starts from ridge regression on features."""
+
+
+class HostFitting:
+    """Fits by the processor.
+
+    Parameters
+    ----------
+    kind : subclass of NewtonComponent
+        What the components are.
+    """
+
+    def __init__(self, kind: type[NewtonComponent]) -> None:
+        self._kind = kind
+
+    def kernel_features(
+        self, geometry: str, kernel: str, width: float, rows: Single, support: NDArray[np.int64]
+    ) -> KernelFeatures:
+        """Build the map of `KernelFeatures.of`."""
+        return KernelFeatures.of(geometry, kernel, width, rows, support)
+
+    def means(
+        self, features: Features, views: Views, y: Float, weight: Float, ridge: float, task: Task
+    ) -> tuple[Float, Float]:
+        """Posterior mean and the scores it gives the rows."""
+        F = _used(features, views)
+        w, _ = ridge_fit(F, y, weight, ridge, task)
+        return w, F @ w
+
+    def component(
+        self, name: str, features: Features, views: Views, y: Float, weight: Float, ridge: float, task: Task
+    ) -> Component:
+        """Make a component that starts from ridge regression on features."""
+        return self._kind.fitted(name, features, *ridge_fit(_used(features, views), y, weight, ridge, task), ridge)
+
+
+def _used(features: Features, views: Views) -> Float:
+    return features(views)[:, : features.rank + 1].astype(np.float64)
+
+
 def build(
     X: Float,
     targets: Float,
@@ -43,7 +99,7 @@ def build(
     settings: LearnerSettings,
     task: Task,
     run: Mapper,
-    kind: type[NewtonComponent] = NewtonComponent,
+    fitting: Fitting,
 ) -> tuple[Geometry, list[Component]]:
     """Make the views of the columns and the components, fitted to the first rows of a stream."""
     with one_blas_thread:
@@ -54,7 +110,7 @@ def build(
         def probe(j: int) -> tuple[Float, Float]:
             rows = views[("standard", "normal")[j]]
             landmarks = _draw(np.ones(n), max(settings.budget // 4, 1), settings.seed, 100 + j)
-            return probe_fit(rows, landmarks, targets, weight, task)
+            return probe_fit(rows, landmarks, targets, weight, task, fitting)
 
         doubts, relevances = zip(*run(probe, (0, 1)), strict=True)
         doubt = doubts[0] + doubts[1] + _LEAST_DOUBT
@@ -70,9 +126,8 @@ def build(
                 choice = KERNELS[i]
                 support = _draw(doubt, max(int(choice.share * settings.budget), 1), settings.seed, i)
                 name, rows, ridge = choice.name, views[choice.geometry], choice.ridge
-                features = KernelFeatures.of(choice.geometry, choice.kind, choice.width, rows, support)
-            F = features(views)[:, : features.rank + 1].astype(np.float64)
-            return kind.fitted(name, features, *ridge_fit(F, targets, weight, ridge, task), ridge)
+                features = fitting.kernel_features(choice.geometry, choice.kind, choice.width, rows, support)
+            return fitting.component(name, features, views, targets, weight, ridge, task)
 
         return geometry, in_order(run, component, [choice.share for choice in KERNELS] + [0.0])
 
@@ -83,12 +138,13 @@ def _draw(weights: Float, count: int, seed: int, purpose: int) -> NDArray[np.int
     return np.sort(np.argsort(-np.log(u) / weights, kind="stable")[:count])
 
 
-def probe_fit(rows: Single, landmarks: NDArray[np.int64], y: Float, weight: Float, task: Task) -> tuple[Float, Float]:
+def probe_fit(
+    rows: Single, landmarks: NDArray[np.int64], y: Float, weight: Float, task: Task, fitting: Fitting
+) -> tuple[Float, Float]:
     """How much each row is in doubt, and how relevant each column is, by a kernel fit on the kept rows."""
-    features = KernelFeatures.of("probe", "gaussian", 0.5, rows, landmarks)
-    F = features({"probe": rows})[:, : features.rank + 1].astype(np.float64)
-    w, _ = ridge_fit(F, y, weight, 0.1, task)
-    doubt = np.abs(y - fitted_means(F @ w, task)).max(axis=1) / 2
+    features = fitting.kernel_features("probe", "gaussian", 0.5, rows, landmarks)
+    w, scores = fitting.means(features, {"probe": rows}, y, weight, 0.1, task)
+    doubt = np.abs(y - fitted_means(scores, task)).max(axis=1) / 2
     gram, whiten, places = features.values({"probe": rows}), features.whitening(), features.landmark_rows()
     slope = np.zeros(rows.shape[1])
     for k in range(w.shape[1]):  # the gradient at x is the sum of alpha_j k(x, z_j) (z_j - x) / sigma^2

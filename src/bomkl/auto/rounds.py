@@ -20,7 +20,7 @@ from bomkl.auto.component import Component, NewtonComponent, RoundsComponent
 from bomkl.auto.constants import PRUNE_AT, SHARE, STACK_RIDGES
 from bomkl.auto.geometry import Float, Geometry
 from bomkl.auto.information import Information, inverse
-from bomkl.auto.rebuild import Mapper, build
+from bomkl.auto.rebuild import Mapper
 from bomkl.auto.rows import LARGEST, RowLearner, checked, dense_rows
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.sum_engine import CoreEngine, SumEngine, joined, newton_parts, sums_shape
@@ -157,7 +157,7 @@ class RoundLearner(RowLearner):
         """Take the sums of a round in: one Newton step of each component and stack, and Hedge on the losses."""
         gains = sums.component_sums()
         self.components = [
-            RoundsComponent(each.name, each.features, _information(each).learned(*gain))
+            RoundsComponent(each.name, each.features, self.engine.learned(_information(each), *gain))
             for each, gain in zip(newton_parts(self), gains, strict=True)
         ]
         gain = sums.combination_sums()
@@ -179,7 +179,7 @@ class RoundLearner(RowLearner):
     def _build(self, X: Float, targets: Float, weight: Float, run: Mapper) -> tuple[Geometry, list[Component]]:
         if self.seen < self.settings.budget:
             return super()._build(X, targets, weight, run)
-        return build(X, targets, weight, self.settings, self.task, run, RoundsComponent)
+        return self.engine.build(X, targets, weight, self.settings, self.task, run)
 
     def _rebuild(self, run: Mapper) -> None:
         super()._rebuild(run)

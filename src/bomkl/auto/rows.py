@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from bomkl._core import BLOCK, NotFiniteError
 from bomkl.auto.combination import Combination
-from bomkl.auto.component import Component, Scorer, Shape, component_from_state, component_state
+from bomkl.auto.component import Component, NewtonComponent, Scorer, Shape, component_from_state, component_state
 from bomkl.auto.constants import CHUNK, COMPONENTS, FIRST_STAGE, KEEP, PRUNE_AT
 from bomkl.auto.geometry import Float, Geometry, Single
-from bomkl.auto.rebuild import Mapper, build, in_order, target_scale
+from bomkl.auto.rebuild import HostFitting, Mapper, build, in_order, target_scale
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.task import LearnerSettings, Task
 
@@ -265,7 +265,7 @@ class RowLearner:
             self.combination.loss_sum[:] = 0
 
     def _build(self, X: Float, targets: Float, weight: Float, run: Mapper) -> tuple[Geometry, list[Component]]:
-        return build(X, targets, weight, self.settings, self.task, run)
+        return build(X, targets, weight, self.settings, self.task, run, HostFitting(NewtonComponent))
 
     def _book_errors(self) -> None:
         """Put errors aside in units of the target, whose scale is about to change."""

@@ -1,4 +1,4 @@
-"""What computes the sums of rows for a learner in rounds: the compiled core, or a device with the same two methods."""
+"""What computes the sums of rows for a learner in rounds: the compiled core, or a device with the same methods."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ import numpy as np
 
 from bomkl._core import ROUND_BLOCK, combination_sums, component_sums
 from bomkl.auto.combination import centred
-from bomkl.auto.component import NewtonComponent
+from bomkl.auto.component import Component, NewtonComponent, RoundsComponent
 from bomkl.auto.constants import STACK_RIDGES
-from bomkl.auto.geometry import Float
-from bomkl.auto.rebuild import Mapper
+from bomkl.auto.geometry import Float, Geometry
+from bomkl.auto.information import Information
+from bomkl.auto.rebuild import HostFitting, Mapper, build
 from bomkl.auto.rows import RowLearner, dense_rows
 from bomkl.auto.sums import Sums, SumsShape
+from bomkl.auto.task import LearnerSettings, Task
 
 
 class SumEngine(Protocol):
@@ -35,9 +37,27 @@ class SumEngine(Protocol):
     ) -> tuple[Float, Sums]:
         """Score rows, and add them up in the units of a round of ``2**log_rows`` rows."""
 
+    def learned(self, information: Information, gain: Float, pull: Float) -> Information:
+        """Take the sums of a round in by one Newton step."""
+
+    def build(
+        self, X: Float, targets: Float, weight: Float, settings: LearnerSettings, task: Task, run: Mapper
+    ) -> tuple[Geometry, list[Component]]:
+        """Make the views of the columns and the components when the budget is full."""
+
 
 class CoreEngine:
     """The compiled core; threads share out blocks of rows."""
+
+    def learned(self, information: Information, gain: Float, pull: Float) -> Information:
+        """Take the sums of a round in by one Newton step."""
+        return information.learned(gain, pull)
+
+    def build(
+        self, X: Float, targets: Float, weight: Float, settings: LearnerSettings, task: Task, run: Mapper
+    ) -> tuple[Geometry, list[Component]]:
+        """Make the views of the columns and the components when the budget is full."""
+        return build(X, targets, weight, settings, task, run, HostFitting(RoundsComponent))
 
     def scores(self, learner: RowLearner, X: Any, run: Mapper) -> Float:
         """Score rows."""

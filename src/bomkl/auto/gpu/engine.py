@@ -1,0 +1,336 @@
+"""`SumEngine` on a device of PyTorch.
+
+Rows are worked on in chunks of one fixed shape, the last one padded with rows of weight zero. The same products then
+run on every call, and a row gets the same bits however a stream is cut. Blocks are rounded to whole units one by one, as
+in the core, so that sums of a device, of the core and of other machines can be added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+
+from bomkl._core import BLOCK as TILE
+from bomkl._core import ROUND_BLOCK, round_units
+from bomkl.auto.component import Component
+from bomkl.auto.constants import KERNELS
+from bomkl.auto.features import Features
+from bomkl.auto.geometry import Float, Geometry
+from bomkl.auto.gpu.kernels import add_fixed
+from bomkl.auto.gpu.losses import errors, losses, pulls_and_curvature
+from bomkl.auto.gpu.model import DeviceCombination, DeviceFeatures, DeviceViews, tensor
+from bomkl.auto.information import Information
+from bomkl.auto.rebuild import Mapper
+from bomkl.auto.rows import RowLearner
+from bomkl.auto.sum_engine import newton_parts, sums_shape
+from bomkl.auto.sums import Sums, Whole
+from bomkl.auto.task import LearnerSettings, Task
+
+CHUNK_BLOCKS = 32  # blocks worked on together
+_MOST_PRODUCT_BYTES = 1 << 30  # of the products of the blocks of one component
+_PANELS = 4  # column panels of a symmetric product: with four, 5/8 of it is computed
+_MOST_INFORMATION = 65536.0  # of one row; the core has the same
+
+
+class TorchEngine:
+    """Scores and sums of rows on one device.
+
+    Parameters
+    ----------
+    device : str
+        A device of PyTorch: "cuda", "cuda:1", or "cpu" for tests.
+    """
+
+    def __init__(self, device: str) -> None:
+        self.device = torch.device(device)
+        self._held: dict[str, tuple[Any, Any]] = {}
+
+    def scores(self, learner: RowLearner, X: Any, run: Mapper) -> Float:
+        """Score rows."""
+        with _on_device(learner):
+            model = self._model(learner)
+            parts = [model.scores(rows)[:n] for rows, n in self._chunks(X)]
+            return _to_host(parts, learner.outputs)
+
+    def sums(
+        self, learner: RowLearner, X: Any, targets: Float, weight: Float, log_rows: int, run: Mapper
+    ) -> tuple[Float, Sums]:
+        """Score rows, and add them up."""
+        with _on_device(learner):
+            model = self._model(learner)
+            sums = DeviceSums(learner, log_rows, self.device)
+            parts, begin = [], 0
+            for rows, n in self._chunks(X):
+                y = self._padded(targets[begin : begin + n], torch.float64)
+                w = self._padded(weight[begin : begin + n], torch.float64)
+                real = torch.arange(len(rows), device=self.device) < n
+                parts.append(model.add(rows, y, w, real, sums)[:n])
+                begin += n
+            return _to_host(parts, learner.outputs), sums.on_host(begin)
+
+    def learned(self, information: Information, gain: Float, pull: Float) -> Information:
+        """Take the sums of a round in by one Newton step."""
+        matrix = information.matrix + gain
+        step = solution(tensor(matrix, self.device), tensor(pull.T, self.device))
+        w = information.w.copy()
+        w[:, : information.rank] += step.T.cpu().numpy()
+        return Information(w, matrix)
+
+    def build(
+        self, X: Float, targets: Float, weight: Float, settings: LearnerSettings, task: Task, run: Mapper
+    ) -> tuple[Geometry, list[Component]]:
+        """Make the views of the columns and the components, fitted to the first rows of a stream."""
+        from bomkl.auto.gpu.fit import DeviceFitting
+        from bomkl.auto.rebuild import build
+
+        return build(X, targets, weight, settings, task, map, DeviceFitting(self.device))
+
+    def _chunks(self, X: Any) -> Iterator[tuple[Any, int]]:
+        size = CHUNK_BLOCKS * ROUND_BLOCK
+        for begin in range(0, X.shape[0], size):
+            rows = X[begin : begin + size]
+            if hasattr(rows, "toarray"):
+                rows = rows.toarray()
+            yield self._padded(rows).double(), len(rows)
+
+    def _padded(self, array: Any, dtype: Any = None) -> Any:
+        """Copy rows to the device behind the work that goes on there, and add rows of zeros up to a whole chunk."""
+        here = (
+            torch.from_numpy(np.ascontiguousarray(array)) if isinstance(array, np.ndarray) else torch.as_tensor(array)
+        )
+        if self.device.type == "cuda" and here.device.type == "cpu":
+            here = here.pin_memory()
+        out = torch.zeros((CHUNK_BLOCKS * ROUND_BLOCK, *here.shape[1:]), dtype=dtype or here.dtype, device=self.device)
+        out[: len(here)].copy_(here, non_blocking=True)
+        return out
+
+    def _model(self, learner: RowLearner) -> _DeviceModel:
+        """Numbers of the learner on the device; those that are there already stay."""
+        parts, geometry = newton_parts(learner), learner.geometry
+        assert geometry is not None
+        names = {name for each in parts for name in each.geometries()}
+        before, held = self._held, {}
+
+        def keep(key: str, source: Any, make: Any) -> Any:
+            found = before.get(key)
+            held[key] = found if found is not None and found[0] is source else (source, make())
+            return held[key][1]
+
+        views = keep(f"views {sorted(names)}", geometry, lambda: DeviceViews(geometry, names, self.device))
+        features = [_features(keep, each.name, each.features, self.device) for each in parts]
+        w = [
+            keep(
+                f"means of {each.name}",
+                each.regression,
+                lambda each=each: tensor(each.regression.means().T, self.device),
+            )
+            for each in parts
+        ]
+        combination = keep(
+            "combination", learner.combination, lambda: DeviceCombination(learner.combination, self.device)
+        )
+        self._held = held
+        return _DeviceModel(views, features, w, combination, learner.task)
+
+
+def _features(keep: Any, name: str, features: Features, device: Any) -> DeviceFeatures:
+    made: DeviceFeatures = keep(f"features of {name}", features, lambda: DeviceFeatures(features, device))
+    return made
+
+
+class _DeviceModel:
+    """One learner at the means of the open round."""
+
+    def __init__(self, views: Any, features: list[Any], w: list[Any], combination: Any, task: Task) -> None:
+        self._views, self._features, self._w = views, features, w
+        self._combination, self._task = combination, task
+
+    def scores(self, X: Any) -> Any:
+        """Score rows."""
+        views = self._views(X)
+        parts = [features(views).double() @ w for features, w in zip(self._features, self._w, strict=True)]
+        return self._combination(self._stacked(parts), self._task)[0]
+
+    def add(self, X: Any, y: Any, weight: Any, real: Any, sums: DeviceSums) -> Any:
+        """Score rows, and add them to sums."""
+        views, parts = self._views(X), []
+        for i, (features, w) in enumerate(zip(self._features, self._w, strict=True)):
+            F = features(views)
+            f = F.double() @ w
+            pull, h = pulls_and_curvature(f, y, self._task)
+            most = _MOST_INFORMATION / (1.01 * h * (F * F).sum(dim=1).double().clamp_min(1e-6))
+            counted = torch.minimum(weight, most)
+            sums.add_component(i, F, (counted[:, None] * pull).float(), (counted * h).float())
+            parts.append(f)
+        S = self._stacked(parts)
+        combined, candidates, clipped = self._combination(S, self._task)
+        sums.add_combination(self._numbers(S, combined, candidates, clipped, y, weight, real))
+        return combined
+
+    def _stacked(self, parts: list[Any]) -> Any:
+        S = torch.stack(parts, dim=1)
+        return S - S.mean(dim=2, keepdim=True) if self._task is Task.MULTICLASS else S
+
+    def _numbers(self, S: Any, combined: Any, candidates: Any, clipped: Any, y: Any, weight: Any, real: Any) -> Any:
+        """Add up what each block says to the combination, in the order of `Sums.combination`."""
+        task, blocks = self._task, CHUNK_BLOCKS
+
+        def per_block(values: Any) -> Any:
+            return values.reshape(blocks, ROUND_BLOCK, -1).sum(dim=1)
+
+        curvatures, pulls = [], []
+        for j in range(len(self._combination.stack_w)):
+            pull, h, x = self._combination.stack_terms(candidates[:, j], clipped, y, weight, task)
+            x, h = x.reshape(blocks, -1, x.shape[2]), h.reshape(blocks, -1, 1)
+            curvatures.append(torch.bmm(x.transpose(1, 2), h * x).reshape(blocks, -1))
+            pulls.append(per_block(pull))
+        counted = real.double()[:, None]
+        every = y[:, None]
+        return torch.cat(
+            [
+                *curvatures,
+                *pulls,
+                per_block(weight[:, None] * losses(S, every, task)),
+                per_block(weight[:, None] * losses(candidates, every, task)),
+                per_block(counted * errors(S, every, task)),
+                per_block(weight * losses(combined, y, task)),
+                per_block(counted[:, 0] * errors(combined, y, task)),
+            ],
+            dim=1,
+        )
+
+
+class DeviceSums:
+    """`Sums` while they grow on a device."""
+
+    def __init__(self, learner: RowLearner, log_rows: int, device: Any) -> None:
+        self._shape, self._log_rows = sums_shape(learner), log_rows
+        self._units = round_units(log_rows)
+        whole = {"dtype": torch.int64, "device": device}
+        widths = [each.features.width for each in newton_parts(learner)]
+        self._information = [[torch.zeros((w - a, b - a), **whole) for a, b in panels(w)] for w in widths]
+        outputs, ranks = self._shape.outputs, self._shape.ranks
+        self._pulls = [[torch.zeros((outputs, rank), **whole) for _ in range(2)] for rank in ranks]
+        size = self._shape.combination_size()
+        self._combination = [torch.zeros(size, **whole) for _ in range(2)]
+
+    def add_component(self, i: int, F: Any, pull: Any, curvature: Any) -> None:
+        """Add sum h x x' and sum x (y - p) of each block."""
+        rank = self._shape.ranks[i]
+        F = F.reshape(CHUNK_BLOCKS, ROUND_BLOCK, -1)
+        weighted = F * curvature.reshape(CHUNK_BLOCKS, ROUND_BLOCK, 1)
+        transposed = F.transpose(1, 2)
+        for (first, end), sums in zip(panels(F.shape[2]), self._information[i], strict=True):
+            group = max(1, min(CHUNK_BLOCKS, _MOST_PRODUCT_BYTES // (4 * sums.numel())))
+            for begin in range(0, CHUNK_BLOCKS, group):
+                blocks = slice(begin, begin + group)
+                product = torch.bmm(transposed[blocks, first:], weighted[blocks, :, first:end])
+                add_fixed(product, self._units[0], sums)
+        pulls = torch.bmm(pull.reshape(CHUNK_BLOCKS, ROUND_BLOCK, -1).transpose(1, 2), F)[:, :, :rank]
+        self._add_numbers(pulls.double(), self._pulls[i])
+
+    def add_combination(self, numbers: Any) -> None:
+        """Add the numbers of each block."""
+        self._add_numbers(numbers, self._combination)
+
+    def _add_numbers(self, values: Any, sums: list[Any]) -> None:
+        _, coarse, fine = self._units
+        values = values.clamp(-(2.0**48), 2.0**48)
+        whole = (values * coarse).round()
+        sums[0] += whole.long().sum(dim=0)
+        sums[1] += ((values - whole / coarse) * fine).round().long().sum(dim=0)
+
+    def on_host(self, rows: int) -> Sums:
+        """Give the sums of so many rows as `Sums`."""
+        out = Sums.zeros(self._shape, self._log_rows)
+        out.rows = rows
+        out.information = [
+            _triangle(parts, rank) for parts, rank in zip(self._information, self._shape.ranks, strict=True)
+        ]
+        numbers = [torch.cat([*(each[k].flatten() for each in self._pulls), self._combination[k]]) for k in range(2)]
+        out.coarse, out.fine = (each.cpu().numpy() for each in numbers)
+        return out
+
+
+def panels(width: int) -> list[tuple[int, int]]:
+    """Column panels of a symmetric matrix; each begins at a multiple of 64.
+
+    Examples
+    --------
+    >>> panels(320)
+    [(0, 128), (128, 256), (256, 320)]
+    """
+    step = -(-width // (_PANELS * TILE)) * TILE
+    return [(first, min(first + step, width)) for first in range(0, width, step)]
+
+
+def _triangle(parts: list[Any], rank: int) -> Whole:
+    """Lower block triangle, as `Sums.information` has it, of panels whose rows begin at their diagonal."""
+    blocks, first = [], 0
+    for part in parts:
+        columns = range(0, min(part.shape[1], rank - first), TILE)
+        blocks += [part[column : rank - first, column : column + TILE].flatten() for column in columns]
+        first += part.shape[1]
+    triangle: Whole = torch.cat(blocks).cpu().numpy()
+    return triangle
+
+
+def solution(matrix: Any, b: Any) -> Any:
+    """Solve a symmetric equation; what rounding has made indefinite gets a little more on its diagonal."""
+    more = 1e-12 * max(float(torch.trace(matrix)) / len(matrix), 1e-300)
+    eye = torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
+    for _ in range(40):
+        factor, failed = torch.linalg.cholesky_ex(matrix)
+        if not int(failed):
+            return torch.cholesky_solve(b, factor)
+        matrix = matrix + more * eye
+        more *= 10
+    raise ValueError("The information of a model is not that of a covariance.")
+
+
+def _to_host(parts: list[Any], outputs: int) -> Float:
+    return torch.cat(parts).cpu().numpy() if parts else np.empty((0, outputs))
+
+
+def bytes_needed(budget: int) -> int:
+    """Estimate the memory that sums of a learner with some budget take on a device.
+
+    Examples
+    --------
+    >>> round(bytes_needed(1000) / 2**30, 1), round(bytes_needed(16000) / 2**30, 1)
+    (2.4, 18.5)
+    """
+    ranks = [choice.share * budget for choice in KERNELS]
+    held = sum(13 * rank * rank for rank in ranks)  # whitening and information
+    return int(held + 40 * CHUNK_BLOCKS * ROUND_BLOCK * max(ranks) + 2 * _MOST_PRODUCT_BYTES)
+
+
+def budget_that_fits(free: int) -> int:
+    """Largest power of two whose sums take at most some bytes; 1 if none does."""
+    budget = 1
+    while bytes_needed(2 * budget) <= free:
+        budget *= 2
+    return budget
+
+
+@contextmanager
+def _on_device(learner: RowLearner) -> Iterator[None]:
+    """Use products in full single precision, whatever the program has set, and say what to do without memory."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        with torch.inference_mode():
+            yield
+    except torch.OutOfMemoryError as error:
+        torch.cuda.empty_cache()
+        free, budget = torch.cuda.mem_get_info()[0], learner.settings.budget
+        raise MemoryError(
+            f"The device has too little memory for budget={budget}: {free / 2**30:.1f} GiB are free. "
+            f"A budget of {budget_that_fits(free)} would fit."
+        ) from error
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before

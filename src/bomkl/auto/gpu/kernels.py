@@ -1,0 +1,64 @@
+"""Two loops that no operator of PyTorch does in one pass over memory; Triton compiles them where there is a GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError:  # a build of PyTorch for the CPU alone
+    triton = None
+
+_TILE = 64
+_ENTRIES = 1024
+
+if triton is not None:
+
+    @triton.jit
+    def _city_block(x, z, out, rows, landmarks, columns, scale, TILE: tl.constexpr):  # type: ignore[no-untyped-def]
+        i = tl.program_id(0) * TILE + tl.arange(0, TILE)
+        j = tl.program_id(1) * TILE + tl.arange(0, TILE)
+        total = tl.zeros((TILE, TILE), tl.float32)
+        for c in range(columns):
+            a = tl.load(x + i * columns + c, mask=i < rows, other=0.0)
+            b = tl.load(z + c * landmarks + j, mask=j < landmarks, other=0.0)
+            total += tl.abs(a[:, None] - b[None, :])
+        inside = (i[:, None] < rows) & (j[None, :] < landmarks)
+        tl.store(out + i[:, None].to(tl.int64) * landmarks + j[None, :], tl.exp(-scale * total), mask=inside)
+
+    @triton.jit
+    def _add_fixed(values, unit, sums, blocks, size, ENTRIES: tl.constexpr):  # type: ignore[no-untyped-def]
+        at = tl.program_id(0).to(tl.int64) * ENTRIES + tl.arange(0, ENTRIES)
+        inside = at < size
+        total = tl.load(sums + at, mask=inside, other=0)
+        for block in range(blocks):
+            value = tl.load(values + block.to(tl.int64) * size + at, mask=inside, other=0.0).to(tl.float64) * unit
+            # adding and taking away 1.5 * 2^52 rounds to the nearest whole number, halves to even ones
+            total += ((value + 6755399441055744.0) - 6755399441055744.0).to(tl.int64)
+        tl.store(sums + at, total, mask=inside)
+
+
+def laplacian_values(x: Any, landmarks: Any, scale: float) -> Any:
+    """Values ``exp(-scale * |x - z|_1)`` of rows x (n, columns) at landmarks (columns, landmarks)."""
+    out = torch.empty((len(x), landmarks.shape[1]), dtype=torch.float32, device=x.device)
+    if x.is_cuda and triton is not None:
+        grid = (triton.cdiv(out.shape[0], _TILE), triton.cdiv(out.shape[1], _TILE))
+        _city_block[grid](x.contiguous(), landmarks, out, *out.shape, x.shape[1], scale, TILE=_TILE)
+        return out
+    out.zero_()
+    for column, place in zip(x.T, landmarks, strict=True):
+        out += (column[:, None] - place[None, :]).abs()
+    return out.mul_(-scale).exp_()
+
+
+def add_fixed(values: Any, unit: float, sums: Any) -> None:
+    """Add blocks of float32 numbers (blocks, ...) to int64 sums of their shape, each rounded to whole units."""
+    if values.is_cuda and triton is not None:
+        grid = (triton.cdiv(sums.numel(), _ENTRIES),)
+        _add_fixed[grid](values.contiguous(), unit, sums, len(values), sums.numel(), ENTRIES=_ENTRIES)
+        return
+    for block in values:
+        sums += (block.double() * unit).round_().long()

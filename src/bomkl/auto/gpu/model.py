@@ -1,0 +1,128 @@
+"""A learner's numbers on a device: views of the columns, features and the combination."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from bomkl.auto.combination import Combination
+from bomkl.auto.features import Features, KernelFeatures
+from bomkl.auto.geometry import CLIP, FAR, Geometry, view_width
+from bomkl.auto.gpu.kernels import laplacian_values
+from bomkl.auto.gpu.losses import means, scores_of_means
+from bomkl.auto.rows import LARGEST
+from bomkl.auto.task import HUBER, Task
+
+_STACK_CLIP = 6.0  # component scores beyond it say no more to a stack; the core has the same
+
+
+def tensor(array: Any, device: Any, dtype: Any = None) -> Any:
+    """Copy an array to a device."""
+    return torch.as_tensor(np.ascontiguousarray(array), device=device, dtype=dtype)
+
+
+class DeviceViews:
+    """`Geometry.views` for tensors."""
+
+    def __init__(self, geometry: Geometry, names: set[str], device: Any) -> None:
+        self._names = names
+        self._bases = {name.removeprefix("relevant ") for name in names} | ({"common"} if "leading" in names else set())
+        self._common = geometry.common
+        double = ("mean", "deviation", "middle", "sorted_columns", "score_table", "normal_mean", "normal_deviation")
+        self._of = {name: tensor(getattr(geometry, name), device) for name in double}
+        self._axes = tensor(geometry.axes[0], device)
+        self._relevance = {name: tensor(scale, device, torch.float32) for name, scale in geometry.relevance.items()}
+
+    def __call__(self, X: Any) -> dict[str, Any]:
+        """Rows (n, columns) of float64 in the views that were asked for."""
+        X, of, views = X.clamp(-LARGEST, LARGEST), self._of, {}
+        if "standard" in self._bases:
+            views["standard"] = ((X - of["mean"]) / of["deviation"]).clamp(-CLIP, CLIP).float()
+        if "normal" in self._bases:
+            columns = X.T.contiguous()
+            low = torch.searchsorted(of["sorted_columns"], columns)
+            high = torch.searchsorted(of["sorted_columns"], columns, right=True)
+            scores = of["score_table"][low + high].T
+            views["normal"] = ((scores - of["normal_mean"]) / of["normal_deviation"]).float()
+        if "common" in self._bases:
+            views["common"] = ((X - of["middle"]) / self._common).clamp(-FAR, FAR).float()
+        if "leading" in self._names:
+            views["leading"] = (views["common"] @ self._axes)[:, : view_width("leading", X.shape[1])].contiguous()
+        for base, scale in self._relevance.items():
+            if "relevant " + base in self._names:
+                views["relevant " + base] = views[base] * scale
+        return views
+
+
+class DeviceFeatures:
+    """`Features.__call__` for tensors: rows of features, padded with zeros to a width that products like."""
+
+    def __init__(self, features: Features, device: Any) -> None:
+        self.rank, self.width = features.rank, features.width
+        self._kernel: str | None = None
+        self._both = not isinstance(features, KernelFeatures) and features.both
+        if isinstance(features, KernelFeatures):
+            self._kernel, self._scale, self._view = features.kernel, features.scale, features.geometry
+            landmarks = features.landmarks.transpose(1, 0, 2).reshape(features.landmarks.shape[1], -1)
+            whiten = np.zeros((landmarks.shape[1], self.width), dtype=np.float32)
+            whiten[: self.rank, : self.rank] = features.whitening()
+            self._landmarks, self._norms = tensor(landmarks, device), tensor(features.norms, device)
+            self._whiten = tensor(whiten, device)
+
+    def __call__(self, views: dict[str, Any]) -> Any:
+        """Map rows, given in their views."""
+        if self._kernel is None:
+            x = views["standard"]
+            out = torch.zeros((len(x), self.width), dtype=torch.float32, device=x.device)
+            out[:, : x.shape[1]] = x
+            if self._both:
+                out[:, x.shape[1] : self.rank] = views["normal"]
+        else:
+            out = self._values(views[self._view]) @ self._whiten
+        out[:, self.rank] = 1
+        return out
+
+    def _values(self, x: Any) -> Any:
+        if self._kernel == "laplacian":
+            return laplacian_values(x, self._landmarks, self._scale)
+        if self._kernel == "polynomial":
+            return (x @ self._landmarks).mul_(self._scale).add_(1).square_()
+        distances = torch.addmm(self._norms[None] + (x * x).sum(dim=1, keepdim=True), x, self._landmarks, alpha=-2)
+        return distances.clamp_min_(0).mul_(-self._scale).exp_()
+
+
+class DeviceCombination:
+    """The combination at fixed weights: scores of rows, and what they say to the stacks."""
+
+    def __init__(self, combination: Combination, device: Any) -> None:
+        self.stack_w = tensor(combination.stack_w, device)
+        self._weights = tensor(combination.weights, device)
+        self._shares = tensor(combination.final_shares(), device)
+
+    def __call__(self, S: Any, task: Task) -> tuple[Any, Any, Any]:
+        """Return combined scores (n, outputs), candidates (n, stacks + 1, outputs) and S (n, m, outputs) clipped."""
+        clipped = S.clamp(-_STACK_CLIP, _STACK_CLIP)
+        stacks = torch.einsum("jm,nmk->njk", self.stack_w, clipped)
+        mixture = scores_of_means(torch.einsum("m,nmk->nk", self._weights, means(S, task)), task)
+        candidates = torch.cat([stacks, mixture[:, None]], dim=1)
+        combined = scores_of_means(torch.einsum("j,njk->nk", self._shares, means(candidates, task)), task)
+        return combined, candidates, clipped
+
+    @staticmethod
+    def stack_terms(f: Any, clipped: Any, y: Any, weight: Any, task: Task) -> tuple[Any, Any, Any]:
+        """Pull of each row on a stack's weights (n, m), and its curvature: sum over k of h[n, k] x x', x (n, k, m)."""
+        p = means(f, task)
+        residual = (y - p).clamp(-HUBER, HUBER) if task is Task.HUBER else y - p
+        x = clipped.transpose(1, 2)
+        pull = weight[:, None] * torch.einsum("nk,nkm->nm", residual, x)
+        h = weight[:, None].expand_as(p)
+        if task is Task.BINARY:
+            h = h * (p * (1 - p)).clamp_min(1e-4)
+        elif task is Task.MULTICLASS:
+            h = h * p
+            x = x - torch.einsum("nk,nkm->nm", p, x)[:, None]
+        elif task is Task.HUBER:
+            h = h * (HUBER / (y - p).abs().clamp_min(HUBER))
+        return pull, h, x
