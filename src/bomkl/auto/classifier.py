@@ -39,6 +39,10 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         (`bomkl.merge`, `bomkl.dask`). Predictions include every row given so far either way.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes; "balanced" needs all labels and so works with `fit` only.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Where rounds are computed: on the processor, or on a GPU through PyTorch (``pip install 'bomkl[gpu]'``). "auto"
+        takes a GPU where there is one. With ``update="rows"`` the processor is used. What is learned does not depend on
+        it but for rounding, and a model may go on elsewhere.
     n_jobs : int or None, default=None
         Threads; -1 for all cores. The result does not depend on it.
     random_state : int, RandomState or None, default=None
@@ -85,6 +89,7 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         budget: int = 1000,
         drift: str | None = None,
         update: str = "rows",
+        device: str = "cpu",
         class_weight: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -92,6 +97,7 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         self.budget = budget
         self.drift = drift
         self.update = update
+        self.device = device
         self.class_weight = class_weight
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -382,7 +388,7 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         if shuffle:
             order = self._drawn_order(len(codes))
             X, codes, weight = Drawn(X, order), codes[order], weight[order]
-        with self._threads(len(codes)) as run:
+        with self._working(len(codes)) as run:
             pieces = [
                 self._piece(X[begin:end], codes[begin:end], weight[begin:end], kind, run)
                 for begin, end, kind in _pieces(codes, counted, known)

@@ -18,6 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from bomkl._guard import changing
 from bomkl._validation import check_choice, check_count, check_n_jobs, first_not_a_number, parameter_error
 from bomkl.auto.constants import FIRST_STAGE
+from bomkl.auto.device import DEVICES, engine_for
 from bomkl.auto.drift import AdaptiveLearner
 from bomkl.auto.explain import Explanation, explain_row
 from bomkl.auto.geometry import Float
@@ -47,7 +48,14 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
         check_choice(owner, "update", self.update, ("rows", "rounds"))
         if self.update == "rounds" and self.drift is not None:
             raise parameter_error(owner, "drift", "None with update='rounds', which never forgets", self.drift)
+        self._check_device()
         check_n_jobs(owner, self.n_jobs)
+
+    def _check_device(self) -> None:
+        owner = type(self).__name__
+        check_choice(owner, "device", self.device, DEVICES)
+        if self.device == "cuda" and self.update != "rounds":
+            raise parameter_error(owner, "device", "'cpu' or 'auto' with update='rows'", self.device)
 
     def _learning_settings(self) -> dict[str, Any]:
         """Return the settings that must not change while learning goes on."""
@@ -94,6 +102,15 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
             )
         return np.random.default_rng([self._learner.settings.seed, n]).permutation(n)
 
+    @contextmanager
+    def _working(self, rows: int) -> Iterator[Mapper]:
+        """Yield what shares work out over threads, the learner being on its device."""
+        if isinstance(self._learner, RoundLearner):
+            self._check_device()
+            self._learner.engine = engine_for(self.device)
+        with self._threads(rows) as run:
+            yield run
+
     def _sign(self) -> float:
         """Return -1 where the learner's score is the negative of the estimator's."""
         return 1.0
@@ -120,7 +137,7 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
     def _scores(self, X: Any) -> Float:
         check_is_fitted(self)
         X = self._check_rows(X, first=False)
-        with self._threads(X.shape[0]) as run:
+        with self._working(X.shape[0]) as run:
             return self._learner.scores(X, run)
 
     @contextmanager

@@ -34,6 +34,10 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         When the model learns: after every row, or, for large tables, in rounds that grow with the rows seen. Rounds
         take less than half the time on one thread, use all threads of `n_jobs`, and can be split over machines
         (`bomkl.merge`, `bomkl.dask`). Predictions include every row given so far either way.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Where rounds are computed: on the processor, or on a GPU through PyTorch (``pip install 'bomkl[gpu]'``). "auto"
+        takes a GPU where there is one. With ``update="rows"`` the processor is used. What is learned does not depend on
+        it but for rounding, and a model may go on elsewhere.
     n_jobs : int or None, default=None
         Threads; -1 for all cores. The result does not depend on it.
     random_state : int, RandomState or None, default=None
@@ -74,6 +78,7 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         loss: str = "squared",
         drift: str | None = None,
         update: str = "rows",
+        device: str = "cpu",
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -81,6 +86,7 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         self.loss = loss
         self.drift = drift
         self.update = update
+        self.device = device
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -194,7 +200,7 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
             X, targets, weight = Drawn(X, order), targets[order], weight[order]
         out = np.empty(len(targets))
         cuts = np.flatnonzero(np.diff(counted)) + 1
-        with self._threads(len(targets)) as run:
+        with self._working(len(targets)) as run:
             for begin, end in zip([0, *cuts], [*cuts, len(targets)], strict=True):
                 if begin == end:
                     continue

@@ -34,9 +34,9 @@ class Views:
     def _make(self, name: str) -> str:
         graph, parts = self._graph, self._geometry
         if name == "standard":
-            return graph.clip(self._scaled(parts.mean, parts.deviation), -geometry._CLIP, geometry._CLIP)
+            return graph.clip(self._scaled(parts.mean, parts.deviation), -geometry.CLIP, geometry.CLIP)
         if name == "common":
-            return graph.clip(self._scaled(parts.middle, parts.common), -geometry._FAR, geometry._FAR)
+            return graph.clip(self._scaled(parts.middle, parts.common), -geometry.FAR, geometry.FAR)
         if name == "leading":
             axes = parts.axes.transpose(1, 0, 2).reshape(parts.axes.shape[1], -1)
             count = min(geometry._LEADING, len(parts.mean))

@@ -1,8 +1,8 @@
 """`SumEngine` on a device of PyTorch.
 
 Rows are worked on in chunks of one fixed shape, the last one padded with rows of weight zero. The same products then
-run on every call, and a row gets the same bits however a stream is cut. Blocks are rounded to whole units one by one, as
-in the core, so that sums of a device, of the core and of other machines can be added.
+run on every call, and a row gets the same bits however a stream is cut. Blocks are rounded to whole units one by one,
+as in the core, so that sums of a device, of the core and of other machines can be added.
 """
 
 from __future__ import annotations
