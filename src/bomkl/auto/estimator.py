@@ -18,7 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from bomkl._guard import changing
 from bomkl._validation import check_choice, check_count, check_n_jobs, first_not_a_number, parameter_error
 from bomkl.auto.constants import FIRST_STAGE
-from bomkl.auto.device import DEVICES, engine_for
+from bomkl.auto.device import DEVICES
 from bomkl.auto.drift import AdaptiveLearner
 from bomkl.auto.explain import Explanation, explain_row
 from bomkl.auto.geometry import Float
@@ -107,7 +107,7 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
         """Yield what shares work out over threads, the learner being on its device."""
         if isinstance(self._learner, RoundLearner):
             self._check_device()
-            self._learner.engine = engine_for(self.device)
+            self._learner.use(self.device)
         with self._threads(rows) as run:
             yield run
 

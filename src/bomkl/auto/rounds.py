@@ -18,6 +18,7 @@ from bomkl._core import ROUND_BLOCK
 from bomkl.auto.combination import Combination
 from bomkl.auto.component import Component, NewtonComponent, RoundsComponent
 from bomkl.auto.constants import PRUNE_AT, SHARE, STACK_RIDGES
+from bomkl.auto.device import engine_for
 from bomkl.auto.geometry import Float, Geometry
 from bomkl.auto.information import Information, inverse
 from bomkl.auto.rebuild import Mapper
@@ -39,6 +40,7 @@ class RoundLearner(RowLearner):
 
     def __init__(self, settings: LearnerSettings, n_classes: int = 2) -> None:
         super().__init__(settings, n_classes)
+        self.device = "cpu"
         self.engine: SumEngine = CoreEngine()
         self.round_start = 0
         self.sums: Sums | None = None
@@ -52,6 +54,11 @@ class RoundLearner(RowLearner):
         self.origin: Origin | None = None
         self.loaded = False
         self.mistakes_when_loaded = 0
+
+    def use(self, device: str) -> None:
+        """Go on with the engine of a device."""
+        if device != self.device:
+            self.device, self.engine = device, engine_for(device)
 
     @property
     def in_rounds(self) -> bool:
