@@ -23,6 +23,7 @@ namespace bomkl {
 
 void bind_svmlight(nb::module_& m);
 void bind_auto(nb::module_& m, const InstructionSet& (*chosen_set)());
+void bind_wide(nb::module_& m);
 
 namespace {
 
@@ -561,6 +562,7 @@ NB_MODULE(_core, m) {
             ForkGate::instance().after_fork_in_child();
         },
         "Make the locks of all models fresh: their holders are not in this process.");
+    bind_wide(m);
     m.def("instruction_sets", &available_sets, "Instruction sets of this build that this machine can run, best first.");
     m.def("instruction_set", [] { return std::string(chosen_set().name); }, "The instruction set new engines use.");
     m.def(

@@ -156,3 +156,36 @@ def combination_sums(
 ) -> None: ...
 def solve_symmetric(A: Double, b: Double) -> bool: ...
 def round_units(log_rows: int) -> tuple[float, float, float]: ...
+def wide_rows(
+    rate: Double,
+    w: Single,
+    S: Double,
+    bias: Double,
+    bias_sum: Double,
+    active: Double,
+    fade: Double,
+    starts: NDArray[np.int64],
+    places: NDArray[np.int32],
+    values: Double,
+    y: Double,
+    weight: Double,
+    task: int,
+    forget: float,
+    scores: Double,
+) -> None: ...
+def wide_scores(
+    rate: Double,
+    w: Single,
+    S: Double,
+    bias: Double,
+    bias_sum: Double,
+    active: Double,
+    fade: Double,
+    starts: NDArray[np.int64],
+    places: NDArray[np.int32],
+    values: Double,
+    scores: Double,
+) -> None: ...
+def sketch_rows(
+    starts: NDArray[np.int64], columns: NDArray[np.int32], values: Double, seed: int, out: Double
+) -> None: ...

@@ -13,12 +13,15 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 
 from bomkl.auto.geometry import Float
 from bomkl.auto.rebuild import Mapper
 from bomkl.auto.rows import LARGEST, RowLearner, dense_rows
 from bomkl.auto.saved import Saved, State
+from bomkl.auto.sparse_rows import canonical_rows, rows_from_state, rows_to_state
 from bomkl.auto.task import LearnerSettings, Task
+from bomkl.auto.wide import WIDEST, WideLearner, learner_type
 
 FORGET = 0.999  # per row, of the twin that forgets
 SHARE = 0.01
@@ -38,14 +41,17 @@ class AdaptiveLearner:
 
     kind = "adaptive"
 
-    def __init__(self, settings: LearnerSettings, n_classes: int = 2) -> None:
+    def __init__(self, settings: LearnerSettings, n_classes: int = 2, columns: int = 1) -> None:
         self.settings = settings
-        self.models = [RowLearner(settings, n_classes), RowLearner(replace(settings, forget=FORGET), n_classes)]
+        self.columns = columns
+        kind = learner_type(columns)
+        twin = kind(replace(settings, forget=FORGET), n_classes)
+        self.models: list[RowLearner | WideLearner] = [kind(settings, n_classes), twin]
         self.log_weights = np.zeros(2)
         self.seen = 0
         self.restarts: list[int] = []
         self.alarms = 0
-        self.last_X: list[Float] = []
+        self.last_X: list[Any] = []  # rows; of very wide ones sparse matrices
         self.last_y: list[float] = []
         self.last_weight: list[float] = []
         self.squared_error = np.zeros(2)  # of the mixture, sum and rows: the unit of the loss of numbers
@@ -67,7 +73,7 @@ class AdaptiveLearner:
         return self.models[0].outputs
 
     @property
-    def leader(self) -> RowLearner:
+    def leader(self) -> RowLearner | WideLearner:
         """The learner of largest weight."""
         return self.models[int(np.argmax(self.log_weights))]
 
@@ -94,7 +100,7 @@ class AdaptiveLearner:
         begin = 0
         while begin < len(y):
             end = begin + min(STEP - self.seen % STEP, len(y) - begin)
-            rows = dense_rows(X, begin, end)
+            rows = (canonical_rows if self.columns > WIDEST else dense_rows)(X, begin, end)
             out[begin:end] = self._rows(rows, y[begin:end], weight[begin:end], run)
             self.seen += end - begin
             if self.seen % STEP == 0:
@@ -109,7 +115,7 @@ class AdaptiveLearner:
         parts = [w * _means(model.scores(X, run), self.task) for w, model in zip(weights, self.models, strict=True)]
         return _scores(sum(parts[1:], parts[0]), self.task)
 
-    def _rows(self, X: Float, y: Float, weight: Float, run: Mapper) -> Float:
+    def _rows(self, X: Any, y: Float, weight: Float, run: Mapper) -> Float:
         scores = np.stack([model.score_and_learn(X, y, weight, run) for model in self.models], axis=1)
         out = np.empty((len(y), self.outputs))
         for t in range(len(y)):
@@ -163,18 +169,19 @@ class AdaptiveLearner:
 
     def _challenge(self) -> None:
         self.alarms += 1
-        challenger = RowLearner(self.settings, self.models[0].n_classes)
-        challenger.score_and_learn(np.array(self.last_X), np.array(self.last_y), np.array(self.last_weight))
+        challenger = learner_type(self.columns)(self.settings, self.models[0].n_classes)
+        challenger.score_and_learn(self._last_rows(), np.array(self.last_y), np.array(self.last_weight))
         self.models.append(challenger)
         self.log_weights = np.append(self.log_weights, self.log_weights.max() - 1)
         self.advantage, self.age = 0.0, 0
 
+    def _last_rows(self) -> Any:
+        return sp.vstack(self.last_X, format="csr") if self.columns > WIDEST else np.array(self.last_X)
+
     def _restart(self) -> None:
         winner = self.models[2]
         twin = copy.deepcopy(winner)
-        twin.settings = replace(twin.settings, forget=FORGET)
-        for component in twin.components:
-            component.close()
+        twin.forget(FORGET)
         self.models = [winner, twin]
         self.log_weights = np.zeros(2)
         self.restarts.append(self.seen)
@@ -184,7 +191,9 @@ class AdaptiveLearner:
         """Everything it is, as plain values and arrays."""
         last = None
         if self.last_X:
-            last = {"X": np.array(self.last_X), "y": np.array(self.last_y), "weight": np.array(self.last_weight)}
+            rows = self._last_rows()
+            X = rows_to_state(rows) if self.columns > WIDEST else rows
+            last = {"X": X, "y": np.array(self.last_y), "weight": np.array(self.last_weight)}
         return {
             "settings": self.settings.to_state(),
             "models": [model.to_state() for model in self.models],
@@ -203,9 +212,9 @@ class AdaptiveLearner:
     @classmethod
     def from_state(cls, saved: Saved, columns: int) -> Self:
         """Go on where `to_state` was called, with rows of so many columns; refuse what does not fit together."""
-        learner = cls(LearnerSettings.from_state(saved.part("settings")))
+        learner = cls(LearnerSettings.from_state(saved.part("settings")), columns=columns)
         learner.seen = saved.integer("seen")
-        learner.models = [RowLearner.from_state(part, columns) for part in saved.parts("models", 3)]
+        learner.models = [learner_type(columns).from_state(part, columns) for part in saved.parts("models", 3)]
         forgetting = [learner.settings, replace(learner.settings, forget=FORGET), learner.settings]
         if len(learner.models) < 2 or any(
             model.settings != settings or model.n_classes != learner.models[0].n_classes or model.seen > learner.seen
@@ -221,7 +230,11 @@ class AdaptiveLearner:
             raise saved.wrong("last", f"the last {n} rows", None)
         if last is not None:
             low, high = learner.models[0].target_limits()
-            learner.last_X = list(last.array("X", (n, columns), low=-LARGEST, high=LARGEST))
+            learner.last_X = list(
+                rows_from_state(last.part("X"), n, columns)
+                if columns > WIDEST
+                else last.array("X", (n, columns), low=-LARGEST, high=LARGEST)
+            )
             learner.last_y = last.array("y", (n,), low=low, high=high).tolist()
             learner.last_weight = last.array("weight", (n,), low=0.0).tolist()
             last.end()

@@ -28,6 +28,7 @@ from bomkl.auto.rows import RowLearner
 from bomkl.auto.saved import State
 from bomkl.auto.task import LearnerSettings
 from bomkl.auto.versions import Learner, learner_from_state, learner_state
+from bomkl.auto.wide import WIDEST, WideLearner, learner_type
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -74,6 +75,9 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
                 )
 
     def _start(self, regression: bool, n_classes: int) -> None:
+        if self.update == "rounds" and self.n_features_in_ > WIDEST:
+            rule = f"'rows' for more than {WIDEST} columns: rounds sum over all pairs of columns"
+            raise parameter_error(type(self).__name__, "update", rule, self.update)
         seed = int(check_random_state(self.random_state).randint(2**63 - 1, dtype=np.int64))
         huber = getattr(self, "loss", None) == "huber"
         settings = LearnerSettings(int(self.budget), seed, regression, huber)
@@ -85,13 +89,17 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
                 UserWarning,
                 stacklevel=4,
             )
-        self._learner: Learner = self._kind(self.drift, self.update)(settings, n_classes)
+        kind = self._kind(self.drift, self.update)
+        self._learner: Learner = (
+            AdaptiveLearner(settings, n_classes, self.n_features_in_)
+            if kind is AdaptiveLearner
+            else kind(settings, n_classes)
+        )
 
-    @staticmethod
-    def _kind(drift: Any, update: Any) -> type[Learner]:
+    def _kind(self, drift: Any, update: Any) -> type[Learner]:
         if drift is not None:
             return AdaptiveLearner
-        return RoundLearner if update == "rounds" else RowLearner
+        return RoundLearner if update == "rounds" else learner_type(self.n_features_in_)
 
     def _drawn_order(self, n: int) -> NDArray[np.int64]:
         """Draw an order of the rows of a table."""
@@ -199,7 +207,7 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
     # ------------------------------------------------------------ insight
 
     @property
-    def _leader(self) -> RowLearner:
+    def _leader(self) -> RowLearner | WideLearner:
         check_is_fitted(self)
         return self._learner.leader
 

@@ -12,6 +12,7 @@ from bomkl.auto.features import KernelFeatures
 from bomkl.auto.geometry import Float
 from bomkl.auto.rows import RowLearner, dense_rows
 from bomkl.auto.task import Task
+from bomkl.auto.wide import WideLearner
 
 
 @dataclass(frozen=True)
@@ -51,13 +52,16 @@ class Explanation:
         return [(int(i), float(self.rows[i])) for i in order]
 
 
-def explain_row(learner: RowLearner, x: Any, sign: float) -> Explanation:
-    """Take the score of one row, times a sign, apart."""
+def explain_row(learner: RowLearner | WideLearner, x: Any, sign: float, output: int | None = None) -> Explanation:
+    """Take the score of one row, times a sign, apart; of several classes that of an output or of the likeliest."""
     scores = sign * learner.scores(x)[0]
     rows = np.zeros(len(learner.stored_rows()))
-    output = int(np.argmax(scores)) if learner.task is Task.MULTICLASS else 0
+    if output is None:
+        output = int(np.argmax(scores)) if learner.task is Task.MULTICLASS else 0
     margin = float(scores[output] - scores.mean()) if learner.task is Task.MULTICLASS else float(scores[0])
     kernels = dict.fromkeys(learner.names, 0.0)
+    if isinstance(learner, WideLearner):
+        return _explain_wide(learner, x, sign, output, margin)
     if learner.geometry is None:
         return Explanation(margin, kernels, rows, margin)
     slopes = sign * learner.combination.slopes() * learner.spread
@@ -76,3 +80,19 @@ def explain_row(learner: RowLearner, x: Any, sign: float) -> Explanation:
         else:
             kernels[component.name] = float(slope * (features(views)[0, : rank - 1] @ w[:-1]))
     return Explanation(margin, kernels, rows, margin - sum(kernels.values()))
+
+
+def _explain_wide(learner: WideLearner, x: Any, sign: float, output: int, margin: float) -> Explanation:
+    """Take a score apart: stored rows are those of the sketch, and the linear components add what columns add."""
+    kernels = dict.fromkeys(learner.names, 0.0)
+    if learner.columns is None:
+        return Explanation(margin, kernels, np.empty(0), margin)
+    row, slopes = learner.scaled(x), learner.combination.slopes()
+    part = explain_row(learner.kernels, learner.sketch(row), sign, output)
+    kernels |= {name: float(slopes[0] * value) for name, value in part.kernels.items()}
+    linear = learner.linear.scores(row)[0] - learner.linear.bias
+    if learner.task is Task.MULTICLASS:
+        linear = linear - linear.mean(axis=1, keepdims=True)
+    for name, value in zip(learner.names[len(part.kernels) :], linear[:, output] * slopes[1:], strict=True):
+        kernels[name] = float(sign * value * learner.spread)
+    return Explanation(margin, kernels, slopes[0] * part.rows, margin - sum(kernels.values()))

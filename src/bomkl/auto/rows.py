@@ -8,6 +8,7 @@ happen at absolute row counts, so that how a stream is cut into calls changes no
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -23,7 +24,6 @@ from bomkl.auto.saved import Saved, State
 from bomkl.auto.task import LearnerSettings, Task
 
 LARGEST = 1e150  # larger numbers are taken as this: their squares still have a sum
-_FARTHEST_TARGET = 1e6  # scaled targets beyond it are taken as this
 _MOST_COMPONENTS = 64  # in a file; the pool is smaller
 
 
@@ -135,6 +135,12 @@ class RowLearner:
         self.n_classes += 1
         self.counts = np.append(self.counts, 0.0)
 
+    def forget(self, factor: float) -> None:
+        """Forget from now on, by a factor a row."""
+        self.settings = replace(self.settings, forget=factor)
+        for component in self.components:
+            component.close()
+
     def new_class_log_odds(self) -> float:
         """Log odds that the next row is of a class never seen."""
         return float(np.log(0.5 / (self.seen + 1)))
@@ -190,11 +196,7 @@ class RowLearner:
         return (-LARGEST, LARGEST) if self.settings.regression else (0.0, self.n_classes - 1.0)
 
     def _targets(self, y: Float) -> Float:
-        if self.task.is_regression:
-            return np.clip((y - self.centre) / self.spread, -_FARTHEST_TARGET, _FARTHEST_TARGET)[:, None]
-        if self.task is Task.BINARY:
-            return y[:, None].copy()
-        return np.eye(self.n_classes)[y.astype(np.intp)]
+        return self.task.targets(y, self.n_classes, self.centre, self.spread)
 
     def prior_score(self) -> Float:
         """Score of any row before the first rebuild."""

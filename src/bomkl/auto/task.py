@@ -6,8 +6,14 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bomkl.auto.saved import Saved, State
 
+Float = NDArray[np.float64]
+
+_FARTHEST_TARGET = 1e6  # scaled targets beyond it are taken as this
 HUBER = 1.0  # where Huber's loss turns linear, in units of the scaled target; the core has the same
 
 
@@ -23,6 +29,20 @@ class Task(IntEnum):
     def is_regression(self) -> bool:
         """Whether targets are numbers."""
         return self >= Task.SQUARED
+
+    def targets(self, y: Float, n_classes: int, centre: float, spread: float) -> Float:
+        """Class numbers or targets as components learn from them, (n, outputs).
+
+        Examples
+        --------
+        >>> Task.MULTICLASS.targets(np.array([2.0]), 3, 0.0, 1.0)
+        array([[0., 0., 1.]])
+        """
+        if self.is_regression:
+            return np.clip((y - centre) / spread, -_FARTHEST_TARGET, _FARTHEST_TARGET)[:, None]
+        if self is Task.BINARY:
+            return y[:, None].copy()
+        return np.eye(n_classes)[y.astype(np.intp)]
 
 
 @dataclass(frozen=True)

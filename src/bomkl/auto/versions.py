@@ -11,10 +11,10 @@ from bomkl.auto.geometry import packed, unpacked
 from bomkl.auto.rounds import RoundLearner
 from bomkl.auto.rows import RowLearner
 from bomkl.auto.saved import Saved, State
+from bomkl.auto.wide import WideLearner, learner_type
 
 VERSION = 2
-Learner = RowLearner | AdaptiveLearner  # a RoundLearner is a RowLearner
-_KINDS: dict[str, type[Learner]] = {each.kind: each for each in (RowLearner, RoundLearner, AdaptiveLearner)}
+Learner = RowLearner | WideLearner | AdaptiveLearner  # a RoundLearner is a RowLearner
 
 
 def learner_state(learner: Learner) -> State:
@@ -30,7 +30,10 @@ def learner_from_state(state: Any, columns: int) -> Learner:
     version = saved.integer("version")
     if version != VERSION:
         raise ValueError(f"The model was saved as version {version}, but this bomkl reads versions 1 and {VERSION}.")
-    learner = _KINDS[saved.text("kind", _KINDS)].from_state(saved.part("learner"), columns)
+    kinds: dict[str, type[Learner]] = {
+        each.kind: each for each in (learner_type(columns), RoundLearner, AdaptiveLearner)
+    }
+    learner: Learner = kinds[saved.text("kind", kinds)].from_state(saved.part("learner"), columns)
     saved.end()
     return learner
 

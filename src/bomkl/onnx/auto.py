@@ -14,6 +14,7 @@ from bomkl.auto.drift import AdaptiveLearner
 from bomkl.auto.features import KernelFeatures
 from bomkl.auto.rows import LARGEST, RowLearner
 from bomkl.auto.task import Task
+from bomkl.auto.wide import WIDEST
 from bomkl.kernels import Gaussian, Polynomial
 from bomkl.onnx.graph import Graph
 from bomkl.onnx.kernels import StoredRows
@@ -25,6 +26,11 @@ _STACK_CLIP, _SCORE_CLIP, _TINY = 6.0, 15.0, 1e-12
 
 def auto_scores(graph: Graph, estimator: Any) -> str:
     """Add the scores of a fitted estimator: log odds, the log probability of each class, or the prediction."""
+    if estimator.n_features_in_ > WIDEST:
+        raise ValueError(
+            f"to_onnx exports AutoMKL models of at most {WIDEST} columns, because ONNX Runtime takes dense rows only. "
+            f"Got a model of {estimator.n_features_in_} columns. Use bomkl.modelfile to save it."
+        )
     rows = graph.clip(graph.rows, -LARGEST, LARGEST)
     learner: RowLearner | AdaptiveLearner = estimator._learner
     if isinstance(learner, RowLearner):
@@ -115,6 +121,7 @@ def _adaptive_scores(graph: Graph, rows: str, learner: AdaptiveLearner) -> str:
     weights = np.exp(learner.log_weights)
     total = graph.repeated(np.zeros(learner.outputs))
     for weight, model in zip(weights / weights.sum(), learner.models, strict=True):
+        assert isinstance(model, RowLearner)
         scores = _scores(graph, rows, model)
         means = graph.add("Exp", scores) if task is Task.MULTICLASS else _means(graph, scores, task)
         total = graph.add("Add", total, graph.add("Mul", means, graph.number(weight)))

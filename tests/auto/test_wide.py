@@ -1,0 +1,192 @@
+"""Very wide rows: exact for any split, dense or sparse; time and memory by non-zeros; safe with any numbers."""
+
+import pickle
+import tracemalloc
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from bomkl import AutoMKLClassifier, AutoMKLRegressor, modelfile
+from bomkl.auto.rows import RowLearner
+from bomkl.auto.sparse_rows import ColumnScales, canonical_rows
+from bomkl.auto.wide import WIDEST, WideLearner, learner_type
+from bomkl.onnx import to_onnx
+
+N, D = 300, 2000
+_rng = np.random.default_rng(0)
+X = sp.random(N, D, 0.02, format="csr", random_state=1, data_rvs=lambda n: _rng.normal(size=n))
+F = X @ _rng.normal(size=D)
+CLASSES = np.digitize(F, [-4, 0, 4])
+CASES = {
+    "binary": (AutoMKLClassifier, CLASSES // 2, {}),
+    "multiclass": (AutoMKLClassifier, CLASSES, {"classes": range(4)}),
+    "drift": (AutoMKLClassifier, np.where(np.arange(N) < N // 2, F > 0, F < 0), {}),
+    "regression": (AutoMKLRegressor, F, {}),
+}
+
+
+def learn(case, cuts=(), rows=X, pickled=False):
+    kind, y, extra = CASES[case]
+    model = kind(budget=30, random_state=0, drift="adapt" if case == "drift" else None)
+    scores = []
+    for begin, end in pairwise([0, *sorted(set(cuts)), N]):
+        scores.append(model.score_and_learn(rows[begin:end], y[begin:end], **extra))
+        if pickled:
+            model = pickle.loads(pickle.dumps(model))
+    return np.concatenate(scores), model
+
+
+WHOLE = {case: learn(case) for case in CASES}
+
+
+@pytest.mark.parametrize("case", CASES)
+@settings(max_examples=3)
+@given(cuts=st.lists(st.integers(1, N - 1), max_size=8), dense=st.booleans())
+def test_any_split_dense_or_sparse_gives_the_same_bits(case, cuts, dense):
+    scores, _ = learn(case, cuts, X.toarray() if dense else X, pickled=True)
+    assert_array_equal(scores, WHOLE[case][0])
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_model_file_holds_all_of_it(case, tmp_path):
+    learned = learn(case, [3, 17, 150])[1]
+    for name, model in (("whole", WHOLE[case][1]), ("cut", learned)):
+        modelfile.save(model, tmp_path / name)
+    assert (tmp_path / "whole").read_bytes() == (tmp_path / "cut").read_bytes()
+    assert_array_equal(modelfile.load(tmp_path / "cut").predict(X), WHOLE[case][1].predict(X.toarray()))
+
+
+def test_a_model_of_less_than_eight_rows_goes_on_after_a_file(tmp_path):
+    model = AutoMKLClassifier(random_state=0).partial_fit(X[:5], CLASSES[:5], classes=range(4))
+    modelfile.save(model, tmp_path / "model")
+    again = modelfile.load(tmp_path / "model").partial_fit(X[5:60], CLASSES[5:60])
+    assert_array_equal(again.predict_proba(X), model.partial_fit(X[5:60], CLASSES[5:60]).predict_proba(X))
+
+
+@pytest.mark.parametrize(("part", "value"), [("S", -1.0), ("w", np.nan), ("bias", np.inf)])
+def test_a_file_that_does_not_fit_is_refused(part, value):
+    state = pickle.loads(pickle.dumps(WHOLE["binary"][1])).__getstate__()
+    array = state["_learner"]["learner"]["linear"][part]
+    array.flat[0] = value
+    with pytest.raises(ValueError, match=f"'{part}' of the saved linear"):
+        AutoMKLClassifier().__setstate__(state)
+
+
+def test_a_restarted_twin_survives_a_file():
+    _, model = learn("drift")
+    model._learner._challenge()
+    model._learner._restart()
+    again = pickle.loads(pickle.dumps(model))
+    y = CASES["drift"][1]
+    assert_array_equal(again.score_and_learn(X, y), model.score_and_learn(X, y))
+
+
+def test_new_classes_may_come_at_any_time():
+    model = AutoMKLClassifier(budget=30, random_state=0)
+    for begin in range(0, N, 20):
+        model.partial_fit(X[begin : begin + 20], CLASSES[begin : begin + 20])
+    assert model.classes_.tolist() == [0, 1, 2, 3]
+    assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+
+
+def test_it_learns_a_sparse_linear_function_and_words_of_classes():
+    rng = np.random.default_rng(0)
+    rows = sp.random(4000, 600, 0.02, format="csr", random_state=2)
+    target = rows @ rng.normal(size=600) + 5
+    scores = AutoMKLRegressor(budget=50, random_state=0).score_and_learn(rows, target)
+    assert np.mean((scores - target)[2000:] ** 2) < 0.2 * target.var()
+    y = rng.integers(0, 5, 2000)
+    words = np.column_stack([100 * y + rng.integers(0, 100, 2000), rng.integers(500, 5000, (2, 2000)).T])
+    texts = sp.csr_matrix((np.ones(6000), words.ravel(), np.arange(0, 6001, 3)), shape=(2000, 5000))
+    model = AutoMKLClassifier(budget=50, random_state=0)
+    model.score_and_learn(texts, y)
+    assert model.mistakes_ < 0.4 * 2000  # 0.8 by chance, and most words of a class come a few times only
+
+
+def test_narrow_rows_have_the_learner_they_had():
+    assert learner_type(WIDEST) is RowLearner
+    assert learner_type(WIDEST + 1) is WideLearner
+
+
+def test_memory_follows_the_columns_seen_and_not_those_declared():
+    narrow = X[:, :600].tocsr()
+    wide = sp.csr_matrix((narrow.data, narrow.indices * 1700, narrow.indptr), shape=(N, 2**20))
+    tracemalloc.start()
+    model = AutoMKLClassifier(budget=30, random_state=0).fit(wide, CLASSES)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert model.nbytes_ < 14e6  # of which at most 8 MB find the places of columns
+    assert peak < 60e6
+
+
+def test_rows_without_values_and_extreme_values():
+    rows = np.zeros((60, 700))
+    rows[20:, 3] = np.resize([1e300, -1e300, 1e-300, 0.0], 40)
+    rows[30:, 699] = np.arange(30)
+    y = np.arange(60) % 3
+    for drift in (None, "adapt"):
+        model = AutoMKLClassifier(budget=20, drift=drift, random_state=0)
+        assert np.isfinite(model.score_and_learn(rows, y, sample_weight=np.resize([1e-3, 1, 1000], 60))).all()
+        numbers = AutoMKLRegressor(budget=20, drift=drift, random_state=0)
+        assert np.isfinite(numbers.score_and_learn(rows, 1e100 * rows[:, 699], sample_weight=np.full(60, 500.0))).all()
+
+
+def test_a_forgetting_model_stays_finite_on_a_long_stream():
+    """Sums of gradients are kept in fading units, which are renewed before they vanish."""
+    learner = WideLearner(WHOLE["binary"][1]._learner.settings.__class__(10, 0, False, False, 0.5))
+    y = CLASSES[:50] // 2
+    for _ in range(10):  # 500 rows at a half each: a fade of 2^-500 is renewed at 1e-100
+        scores = learner.score_and_learn(X[:50], y.astype(float), np.ones(50))
+    assert np.isfinite(scores).all()
+    assert learner.linear.fade[0] >= 1e-100
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_fork_learns_while_the_original_stays(case):
+    model = WHOLE[case][1]
+    before, fork = model._learner.scores(X), model._learner.fork()
+    shifted = sp.csr_matrix((X.data, (X.indices + 7) % D, X.indptr), X.shape)
+    fork.score_and_learn(shifted, np.asarray(CASES[case][1], dtype=float), np.ones(N))
+    assert_array_equal(model._learner.scores(X), before)
+    assert (fork.scores(X) != before).any()
+
+
+def test_explanations_add_up():
+    for case in CASES:
+        model = WHOLE[case][1]
+        explanation = model.explain(X[7])
+        assert list(explanation.kernels) == model.kernels_
+        assert_allclose(sum(explanation.kernels.values()) + explanation.remainder, explanation.margin)
+        assert len(explanation.rows) == len(model.support_vectors_)
+    assert_allclose(WHOLE["regression"][1].explain(X[7]).margin, WHOLE["regression"][1].predict(X[7])[0])
+
+
+def test_to_onnx_says_that_it_takes_no_wide_models():
+    with pytest.raises(ValueError, match="at most 512 columns"):
+        to_onnx(WHOLE["binary"][1])
+
+
+def test_scales_of_columns_do_not_depend_on_their_units():
+    rows = canonical_rows(np.random.default_rng(0).normal(size=(8, 40)) * np.logspace(-6, 6, 40), 0, 8)
+    scaled = ColumnScales.of(rows).scaled(rows, learn=True)
+    sizes = np.abs(scaled.values.reshape(8, 40)).mean(axis=0)
+    assert sizes.max() / sizes.min() < 5
+
+
+def test_explicit_zeros_duplicates_and_unsorted_columns_count_as_what_they_mean():
+    plain = sp.csr_matrix(([3.0, 1.0], [1, 5], [0, 2]), shape=(1, 900))
+    odd = sp.csr_matrix(([1.0, 2.0, 0.0, 1.0], [5, 1, 7, 1], [0, 4]), shape=(1, 900))
+    model = WHOLE["binary"][1]
+    wide = AutoMKLClassifier(budget=30, random_state=0).fit(X[:, :900], CLASSES // 2)
+    assert model.n_features_in_ == D
+    assert_array_equal(wide.decision_function(plain), wide.decision_function(odd))
+
+
+def test_rounds_are_refused():
+    with pytest.raises(ValueError, match="'update' parameter of AutoMKLClassifier must be 'rows' for more than 512"):
+        AutoMKLClassifier(update="rounds").fit(X, CLASSES)
