@@ -8,6 +8,7 @@ import typer
 
 from bomkl.cli.learn import evaluate, train
 from bomkl.cli.options import command
+from bomkl.cli.service import push, replay, serve
 from bomkl.cli.use import convert, inspect, predict
 
 app = typer.Typer(
@@ -23,6 +24,9 @@ app.command("predict")(command(predict))
 app.command("eval")(command(evaluate))
 app.command("inspect")(command(inspect))
 app.command("convert")(command(convert))
+app.command("serve")(command(serve))
+app.command("push")(command(push))
+app.command("replay")(command(replay))
 
 _PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 

@@ -246,6 +246,10 @@ class Stream:
             )
             raise StreamError(f"{self.name}: there are no rows{left_out}")
 
+    def parts(self) -> Iterator[Part]:
+        """Rows as they stand in the sources, before they are encoded."""
+        return self._read(self._bad)
+
     def _rows(self) -> Iterator[Rows]:
         if self.rewindable:
             self._bad = BadLines(self.options.on_bad_line == "skip")

@@ -1,0 +1,165 @@
+"""`bomkl bench serve_kills`: a service that is killed again and again under load loses nothing, learns nothing twice.
+
+Four clients send rows with idempotency keys, again and again until they are acknowledged; every reply is kept.
+Meanwhile the server is killed by SIGKILL at random moments and started again. Afterwards every acknowledged row must be
+in the log exactly once, no row may be there that was never sent, replies to repeated requests must be the same, and the
+final model must be, byte for byte, that of one sequential run over the log.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sqlite3
+import subprocess
+import tempfile
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+
+from benchmarks.common.service import Server, learn_until_acknowledged
+from bomkl import AutoMKLClassifier, modelfile
+from bomkl.progress import progress_bar
+from bomkl.serve.log import Log
+from bomkl.serve.replay import Replay, Report
+
+CLIENTS = 4
+
+
+class Client(threading.Thread):
+    """Sends rows that say who they are, one to eight at a time, and notes every acknowledgement."""
+
+    def __init__(self, number: int, url: str, seed: int) -> None:
+        super().__init__(daemon=True)
+        self.number, self.url, self.random = number, url, random.Random(f"{seed}-{number}")
+        self.ended = False
+        self.acknowledged: list[tuple[str, dict[str, Any], Any]] = []
+        self.unsure: list[float] = []  # rows of the last request, which may or may not be in the log
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        """Send until told to end."""
+        try:
+            with httpx.Client(timeout=20, trust_env=False) as client:
+                count = 0
+                while not self.ended:
+                    size = self.random.randint(1, 8)
+                    rows = [self._row(count + at) for at in range(size)]
+                    body = {"rows": rows, "y": [int(row["a"] * row["b"] > 0) for row in rows]}
+                    key = f"{self.number}-{count}"
+                    reply = None
+                    while reply is None:
+                        reply = learn_until_acknowledged(client, self.url, body, key, 1.0)
+                        if reply is None and self.ended:
+                            self.unsure = [row["name"] for row in rows]
+                            return
+                    self.acknowledged.append((key, body, reply))
+                    count += size
+        except BaseException as error:
+            self.error = error
+
+    def _row(self, count: int) -> dict[str, float]:
+        return {"name": self.number * 1e7 + count, "a": self.random.gauss(0, 1), "b": self.random.gauss(0, 1)}
+
+
+def run(folder: Path, kills: int, seed: int, budget: int) -> dict[str, Any]:
+    """Kill a service and check what is left."""
+    server = Server(folder, "--budget", str(budget), "--snapshot-every", "500")
+    quiet = {"stderr": subprocess.DEVNULL}
+    server.start(**quiet)
+    clients = [Client(number, server.url, seed) for number in range(CLIENTS)]
+    for client in clients:
+        client.start()
+    chance = random.Random(seed)
+    with progress_bar(kills, "killing", "kill") as bar:
+        for _ in range(kills):
+            # Sometimes while it serves, sometimes while it starts and learns what the last snapshot lacks.
+            time.sleep(chance.choice([chance.uniform(0, 0.3), chance.uniform(0, 1.0)]))
+            server.kill()
+            server.start(wait=chance.random() < 0.8, **quiet)
+            bar.update()
+    time.sleep(0.5)
+    for client in clients:
+        client.ended = True
+    for client in clients:
+        client.join(60)
+        if client.error is not None:
+            raise client.error
+    if server.process is not None and server.process.poll() is None:
+        httpx_wait(server)
+    same_replies = repeat_some(server, clients, chance)
+    if server.stop() != 0:
+        raise RuntimeError("the service did not end well after SIGTERM")
+    return {"kills": kills, "same_replies": same_replies, **check(folder, clients, budget)}
+
+
+def httpx_wait(server: Server) -> None:
+    """Wait until it answers."""
+    while True:
+        try:
+            server.state()
+            return
+        except httpx.HTTPError:
+            time.sleep(0.05)
+
+
+def repeat_some(server: Server, clients: list[Client], chance: random.Random) -> int:
+    """Send some acknowledged requests again; returns how many, all of which got the reply they got before."""
+    everything = [each for client in clients for each in client.acknowledged]
+    chosen = chance.sample(everything, min(100, len(everything)))
+    with httpx.Client(timeout=20, trust_env=False) as client:
+        for key, body, reply in chosen:
+            again = learn_until_acknowledged(client, server.url, body, key, 60)
+            if again != reply:
+                raise RuntimeError(f"the reply to {key} was {reply}, and then {again}")
+    return len(chosen)
+
+
+def check(folder: Path, clients: list[Client], budget: int) -> dict[str, Any]:
+    """Compare the log with what was acknowledged, and the model with one sequential run."""
+    log = Log(str(folder), read_only=True)
+    entries = list(log.entries(0))
+    in_log = Counter(row[0] for entry in entries for row in entry.rows)
+    acknowledged = {row["name"] for client in clients for _, body, _ in client.acknowledged for row in body["rows"]}
+    unsure = {name for client in clients for name in client.unsure}
+    snapshots, verdicts = Replay(str(folder)), 0
+    for line in snapshots.run():
+        if not isinstance(line, Report):
+            verdicts += 1
+            if line.problem:
+                raise RuntimeError(f"{line.snapshot}: {line.problem}")
+    # one call on plain arrays, without any code of the service
+    X = np.array([row for entry in entries for row in entry.rows], dtype=np.float64)
+    y = np.array([label for entry in entries for label in entry.labels])
+    plain = AutoMKLClassifier(budget=budget, random_state=0).partial_fit(X, y)
+    with tempfile.TemporaryDirectory() as scratch:
+        modelfile.save(plain, f"{scratch}/plain.bomkl")
+        last = snapshots.snapshots[-1]
+        modelfile.save(modelfile.load(last.path), f"{scratch}/served.bomkl")
+        same = Path(f"{scratch}/plain.bomkl").read_bytes() == Path(f"{scratch}/served.bomkl").read_bytes()
+    return {
+        "rows": len(X),
+        "acknowledged": len(acknowledged),
+        "lost": len(acknowledged - set(in_log)),
+        "twice": sum(count > 1 for count in in_log.values()),
+        "never_sent": len(set(in_log) - acknowledged - unsure),
+        "snapshots_verified": verdicts,
+        "model_is_that_of_one_run": same and last.seq == log.seq,
+        "log_intact": sqlite3.connect(folder / "log.sqlite").execute("PRAGMA integrity_check").fetchone()[0],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--budget", type=int, default=100)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        for name, value in run(Path(scratch) / "data", options.kills, options.seed, options.budget).items():
+            print(f"{name.replace('_', ' ')}\t{value}")

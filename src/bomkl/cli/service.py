@@ -1,0 +1,163 @@
+"""``serve``, ``push`` and ``replay``."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import Annotated
+
+import typer
+
+from bomkl.cli.options import EXIT_FAILED, RowOptions, UsageError, check_output, fail
+from bomkl.cli.settings import stream_arguments
+
+_NEEDED = {"fastapi", "fastapi_offline", "httpx", "plotly", "pydantic", "uvicorn", "starlette"}
+
+
+def serve(
+    data: Annotated[str, typer.Option(help="Folder for the log and the snapshots.", metavar="DIR")],
+    model: Annotated[
+        str, typer.Argument(help="Model file a new folder starts from, or auto for a fresh model.", metavar="[MODEL]")
+    ] = "auto",
+    model_option: Annotated[str | None, typer.Option("--model", help="The same as MODEL.", show_default=False)] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
+    token: Annotated[
+        str | None,
+        typer.Option(envvar="BOMKL_TOKEN", help="Bearer token of all requests; needed beyond loopback."),
+    ] = None,
+    task: Annotated[
+        str, typer.Option(help="What a fresh model learns: classify, regress, or auto: by the first label.")
+    ] = "auto",
+    budget: Annotated[int, typer.Option(min=1, help="Most rows a fresh model stores.")] = 1000,
+    drift: Annotated[str | None, typer.Option(help="adapt: a fresh model follows drift.")] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of all random draws of a fresh model.")] = 0,
+    snapshot_every: Annotated[int, typer.Option(min=1, help="Rows between snapshots.")] = 10_000,
+    keep_log: Annotated[
+        int | None, typer.Option(min=0, help="Rows the log keeps at least.", show_default="all")
+    ] = None,
+    label_timeout: Annotated[
+        float, typer.Option(min=0.001, help="Seconds after which a row without a label is forgotten.")
+    ] = 86_400.0,
+    max_waiting: Annotated[int, typer.Option(min=1, help="Most rows that wait for their label.")] = 100_000,
+    max_queued: Annotated[int, typer.Option(min=1, help="Most rows that wait to be learned; then 429.")] = 50_000,
+) -> None:
+    """Serve a model that learns: predict now, learn from the label later, lose nothing.
+
+    The address shows a live page; /docs describes the API. A row is acknowledged once it is safe on the disk. After a
+    crash, the same command goes on with the same model, bit for bit. SIGTERM and Ctrl-C finish what was taken on.
+    """
+    try:
+        from bomkl.serve.server import serve as run
+    except ModuleNotFoundError as error:
+        _not_installed("serve", error)
+    from bomkl.serve.service import Settings
+    from bomkl.serve.start import FRESH, Start
+
+    if model_option is not None and model not in (FRESH, model_option):
+        raise UsageError(f"MODEL and --model must be the same. Got {model!r} and {model_option!r} instead.")
+    model = model_option or model
+    if task not in ("auto", "classify", "regress"):
+        raise UsageError(f"--task must be auto, classify or regress. Got {task!r} instead.")
+    if drift not in (None, "adapt"):
+        raise UsageError(f"--drift must be adapt. Got {drift!r} instead.")
+    if token is not None and (not token or not token.isascii() or not token.isprintable() or " " in token):
+        raise UsageError("--token must be printable ASCII characters without spaces.")
+    settings = Settings(snapshot_every, keep_log, label_timeout, max_waiting, max_queued)
+    start = Start(FRESH, task, budget, drift, seed)
+    run(data, start, None if model == FRESH else model, settings, host, port, token)
+
+
+def push(
+    inputs: Annotated[list[str], typer.Argument(help="Files, globs, or - for standard input.", metavar="INPUT...")],
+    rows: RowOptions,
+    url: Annotated[str, typer.Option(help="Address of the service.")] = "http://127.0.0.1:8000",
+    rate: Annotated[
+        float | None, typer.Option(min=0.001, help="Rows a second.", show_default="as fast as they are learned")
+    ] = None,
+    batch: Annotated[int, typer.Option(min=1, max=10_000, help="Most rows of a request.")] = 1024,
+    token: Annotated[str | None, typer.Option(envvar="BOMKL_TOKEN", help="Token of the service.")] = None,
+    key: Annotated[str | None, typer.Option(help="Name of this push; the same name again learns no row twice.")] = None,
+    regression: Annotated[
+        bool, typer.Option("--regression", help="Labels are numbers, also if they are whole.")
+    ] = False,
+    json_lines: Annotated[bool, typer.Option("--json", help="Write the figures as JSON.")] = False,
+) -> None:
+    """Stream the rows of files to a service, in order, and measure how it does.
+
+    Rows that a service could not take because it was busy, down or out of disk are sent again, and learned once.
+    """
+    try:
+        from bomkl.serve.push import Pusher, Sent, named_rows
+    except ModuleNotFoundError as error:
+        _not_installed("push", error)
+    from bomkl.cli.settings import row_settings
+    from bomkl.progress import progress_bar
+    from bomkl.streams import open_stream
+
+    stream = open_stream(inputs, block_rows=max(batch, 1024), **stream_arguments(row_settings(rows, {})))
+    begun, sent = time.monotonic(), Sent()
+    with progress_bar(None, "learning", "row") as bar, Pusher(url, token, key) as pusher:
+        for sent in pusher.push(named_rows(stream, regression), batch, rate):
+            bar.update(sent.rows - bar.n)
+    seconds = time.monotonic() - begun
+    figures = {
+        "rows": sent.rows,
+        "error": sent.mistakes / max(sent.rows, 1),
+        "seconds": round(seconds, 3),
+        "rows_per_second": round(sent.rows / max(seconds, 1e-9), 1),
+        "latency_p50": round(sent.latency(0.5), 6),
+        "latency_p99": round(sent.latency(0.99), 6),
+    }
+    if json_lines:
+        print(json.dumps(figures))
+    else:
+        print("\n".join(f"{name.replace('_', ' ')}\t{value:.6g}" for name, value in figures.items()))
+
+
+def replay(
+    data: Annotated[str, typer.Argument(help="Folder of a service; it may be running.", metavar="DIR")],
+    output: Annotated[str | None, typer.Option("--output", "-o", help="Model file for the result.")] = None,
+    json_lines: Annotated[bool, typer.Option("--json", help="Write JSON lines to standard output.")] = False,
+) -> None:
+    """Learn the log of a service once more, and compare every snapshot with the result, bit for bit.
+
+    Exits with 1 if a snapshot is damaged or differs.
+    """
+    import dataclasses
+
+    try:
+        from bomkl.serve.replay import Replay, Report
+    except ModuleNotFoundError as error:
+        _not_installed("replay", error)
+    from bomkl.progress import progress_bar
+
+    if output is not None:
+        check_output("--output", output, replaced=True)
+    run = Replay(data)
+    wrong = 0
+    if not json_lines:
+        print(f"{'rows':>12} {'error':>9} {'last 1000':>9} {'baseline':>9}", file=sys.stderr)
+    with progress_bar(run.rows, "replaying", "row") as bar:
+        for line in run.run(bar.update):
+            if json_lines:
+                print(json.dumps(dataclasses.asdict(line)), flush=True)
+            elif isinstance(line, Report):
+                figures = (line.error, line.window_error, line.baseline_error)
+                print(f"{line.rows:>12} " + " ".join(f"{value:>9.4f}" for value in figures), file=sys.stderr)
+            else:
+                print(f"{line.snapshot.rows:>12} snapshot: {line.problem or 'same bits'}", file=sys.stderr)
+            wrong += not isinstance(line, Report) and line.problem is not None
+    if output is not None:
+        run.save(output)
+    if wrong:
+        fail(f"{wrong} snapshots are damaged or differ from the log", EXIT_FAILED)
+    if not json_lines:
+        print(f"rows\t{run.learner.monitor.rows}\nerror\t{run.learner.monitor.error:.6f}")
+
+
+def _not_installed(command: str, error: ModuleNotFoundError) -> None:
+    if error.name not in _NEEDED:
+        raise error
+    fail(f"bomkl {command} needs {error.name}. Install it with: pip install 'bomkl[serve]'")

@@ -1,0 +1,411 @@
+"""The HTTP layer: routes, their documentation, and the live page."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import importlib.util
+import os
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.responses import FileResponse, PlainTextResponse, Response, StreamingResponse
+from fastapi_offline import FastAPIOffline
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+from pydantic_core import to_json
+from starlette.background import BackgroundTask
+
+from bomkl import __version__, modelfile
+from bomkl.serve.bodies import ARROW, JSON, NDJSON, Label, Parsed, Parser, label_body, learn_body, predict_body
+from bomkl.serve.errors import RefusedError
+from bomkl.serve.guard import Guard
+from bomkl.serve.learner import Learner
+from bomkl.serve.service import Service, Work
+from bomkl.serve.traffic import Traffic, gauges
+
+MOST_BYTES = 16 * 2**20
+_MOST_LISTENERS = 50
+_LONGEST_KEY = 200
+_PAGE = Path(__file__).parent / "page"
+_PREFIX = "/v1"
+
+
+class Prediction(BaseModel):
+    """What the model says about a row; null before it has learned from any."""
+
+    prediction: Label | None
+    probabilities: dict[str, float] | None = None
+
+
+class Predictions(BaseModel):
+    """What the model says about rows."""
+
+    predictions: list[Label | None]
+    probabilities: dict[str, list[float]] | None = None
+
+
+class Learned(BaseModel):
+    """The prediction made before the model learned from the row, and the number of rows in the log."""
+
+    rows: int
+    prediction: Label | None
+
+
+class LearnedRows(BaseModel):
+    """The predictions made before the model learned from each row, and the number of rows in the log."""
+
+    rows: int
+    predictions: list[Label | None]
+
+
+class Problem(BaseModel):
+    """Why a request was refused; nothing was learned."""
+
+    detail: str
+    field: str | None = None
+
+
+class JsonResponse(Response):
+    """JSON, written by pydantic."""
+
+    media_type = JSON
+
+    def render(self, content: Any) -> bytes:
+        """Write it."""
+        return to_json(content)
+
+
+def make_app(service: Service, token: str | None = None) -> Any:
+    """Make the ASGI application of a service.
+
+    Parameters
+    ----------
+    service : Service
+        What to serve; the application starts and stops it.
+    token : str or None, default=None
+        Bearer token that requests must carry.
+
+    Returns
+    -------
+    ASGI application
+    """
+    traffic = Traffic()
+    stopping = asyncio.Event()
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        service.start()
+        sampling = asyncio.create_task(_sample(service, traffic))
+        yield
+        stopping.set()
+        sampling.cancel()
+        await service.stop()
+
+    app = FastAPIOffline(
+        title="bomkl serve",
+        version=__version__,
+        description="Predict now, learn from the label later, lose nothing.",
+        lifespan=lifespan,
+        default_response_class=JsonResponse,
+    )
+    app.state.stopping = stopping
+    app.add_exception_handler(RefusedError, _refuse)
+    _add_learning(app, service, traffic)
+    _add_reading(app, service, traffic)
+    _add_page(app)
+    _document(app)
+    routes = frozenset(getattr(route, "path", "") for route in app.routes)
+    guarded = Guard(app, traffic, routes, token)
+    guarded.stopping = stopping  # type: ignore[attr-defined]
+    guarded.openapi = app.openapi  # type: ignore[attr-defined]
+    return guarded
+
+
+async def _sample(service: Service, traffic: Traffic) -> None:
+    while True:
+        with contextlib.suppress(RefusedError):
+            traffic.sample(await service.read(lambda learner: learner.monitor.rows))
+        await asyncio.sleep(1.0)
+
+
+async def _refuse(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RefusedError)
+    headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
+    return JsonResponse({"detail": error.message, "field": error.field}, error.status, headers)
+
+
+# ------------------------------------------------------------ learning and predicting
+
+_REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem, "description": text}
+    for status, text in {
+        400: "The body cannot be read.",
+        401: "The token is missing or wrong.",
+        409: "The id is in use.",
+        413: "The body or the number of rows is too large.",
+        415: "The content type is none of those named here.",
+        422: "A field is wrong; it is named.",
+        429: "Too many rows are waiting; try again after Retry-After seconds.",
+        503: "The service is stopping or has failed.",
+        507: "The disk is full; nothing was learned.",
+    }.items()
+}
+_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "Any text that is unique to this request. A request that comes again with it learns nothing more "
+    "and gets the same answer.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": _LONGEST_KEY, "pattern": "^[!-~]+$"},
+}
+
+
+def _add_learning(app: FastAPI, service: Service, traffic: Traffic) -> None:
+    @app.post(
+        "/v1/predict",
+        openapi_extra=_body(predict_body),
+        responses={200: {"model": Prediction | Predictions}, **_REFUSALS},
+    )
+    async def predict(request: Request) -> Response:
+        """Predict one row or several. Rows with an `id` are kept until their label comes."""
+        parsed = predict_body(*await _content(request))
+        answers = await service.submit(Work(parsed.rows, parsed.where, ids=parsed.ids))
+        traffic.predicted += len(answers)
+        if parsed.single:
+            return JsonResponse(answers[0])
+        together: dict[str, Any] = {"predictions": [answer["prediction"] for answer in answers]}
+        if "probabilities" in answers[0]:
+            names = answers[0]["probabilities"]
+            together["probabilities"] = {name: [each["probabilities"][name] for each in answers] for name in names}
+        return JsonResponse(together)
+
+    @app.post(
+        "/v1/learn",
+        openapi_extra={**_body(learn_body), "parameters": [_KEY]},
+        responses={200: {"model": Learned | LearnedRows}, **_REFUSALS},
+    )
+    async def learn(request: Request) -> Response:
+        """Learn from rows and their labels. Answers once they are safe on the disk."""
+        return await _learn(request, learn_body)
+
+    @app.post(
+        "/v1/label",
+        openapi_extra={**_body(label_body), "parameters": [_KEY]},
+        responses={200: {"model": Learned | LearnedRows}, 404: {"model": Problem}, **_REFUSALS},
+    )
+    async def label(request: Request) -> Response:
+        """Learn from rows that were predicted with an `id`, as they were then, now that their labels are known."""
+        return await _learn(request, label_body)
+
+    async def _learn(request: Request, parser: Parser) -> Response:
+        key = _idempotency_key(request)
+        body, content_type = await _content(request)
+        parsed = parser(body, content_type)
+        reply = await service.submit(
+            Work(
+                parsed.rows,
+                parsed.where,
+                parsed.labels,
+                parsed.ids if parser is label_body else None,
+                key,
+                _fingerprint(request.url.path, body, parsed, parser),
+            )
+        )
+        if parsed.single:
+            return JsonResponse({"rows": reply["rows"], "prediction": reply["predictions"][0]})
+        return JsonResponse(reply)
+
+
+def _fingerprint(path: str, body: bytes, parsed: Parsed, parser: Parser) -> str:
+    """Tell whether two requests with one key are the same. A label may come again in another body."""
+    if parser is label_body and parsed.single:
+        body = to_json([parsed.ids, parsed.labels])
+    return hashlib.blake2b(path.encode() + b"\0" + body, digest_size=16).hexdigest()
+
+
+def _idempotency_key(request: Request) -> str | None:
+    key = request.headers.get("idempotency-key")
+    if key is None:
+        return None
+    if not (0 < len(key) <= _LONGEST_KEY and key.isascii() and key.isprintable() and " " not in key):
+        raise RefusedError(
+            422,
+            f"Idempotency-Key must be 1 to {_LONGEST_KEY} printable ASCII characters without spaces.",
+            "Idempotency-Key",
+        )
+    return f"key:{key}"
+
+
+async def _content(request: Request) -> tuple[bytes, str]:
+    """Read a body, but not more than allowed."""
+    if "content-encoding" in request.headers:
+        raise RefusedError(415, "Content-Encoding must not be there: bodies are not compressed.", "Content-Encoding")
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > MOST_BYTES:
+            raise RefusedError(413, f"body must have at most {MOST_BYTES} bytes.", "body")
+        parts.append(part)
+    return b"".join(parts), request.headers.get("content-type", "")
+
+
+def _body(parser: Parser) -> dict[str, Any]:
+    refs = [{"$ref": f"#/components/schemas/{model.__name__}"} for model in (parser.one, parser.many)]
+    content: dict[str, Any] = {
+        JSON: {"schema": {"anyOf": refs}},
+        NDJSON: {"schema": {"type": "string", "description": f"{parser.one.__name__} objects, one a line"}},
+    }
+    if ARROW in parser.content_types:
+        text = "An Arrow IPC stream without compression; the labels in a column y, ids in a column id"
+        content[ARROW] = {"schema": {"type": "string", "format": "binary", "description": text}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def _document(app: FastAPI) -> None:
+    """Add the models of bodies, which the routes read themselves, to the OpenAPI schema."""
+    original: Callable[[], dict[str, Any]] = app.openapi
+    parsers = (predict_body, learn_body, label_body)
+    models = [(model, "validation") for parser in parsers for model in (parser.one, parser.many)]
+    _, definitions = models_json_schema(models, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
+
+    def openapi() -> dict[str, Any]:
+        schema = original()
+        schema["components"]["schemas"].update(definitions["$defs"])
+        return schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+# ------------------------------------------------------------ reading
+
+
+def _add_reading(app: FastAPI, service: Service, traffic: Traffic) -> None:
+    listeners = 0
+
+    async def current(curves: bool) -> dict[str, Any]:
+        state: dict[str, Any] = await service.read(lambda learner: _state(learner, service, curves))
+        state["traffic"] = list(traffic.samples)[-1:]
+        return state
+
+    @app.get("/v1/state", responses={401: _REFUSALS[401], 503: _REFUSALS[503]})
+    async def state() -> Response:
+        """Rows, errors, kernel weights, classes, calibration, drift, memory, and the curves of the live page."""
+        return JsonResponse(await current(True) | {"traffic": list(traffic.samples)})
+
+    @app.get(
+        "/v1/model",
+        response_class=FileResponse,
+        responses={200: {"content": {"application/octet-stream": {}}}, 401: _REFUSALS[401], 503: _REFUSALS[503]},
+    )
+    async def model() -> Response:
+        """Return the model after the last learned row, as a file for `bomkl.modelfile.load`."""
+        path = await service.read(lambda learner: _model_file(learner, service.folder))
+        if path is None:
+            raise RefusedError(409, "The model has not learned from any row yet.")
+        clean = BackgroundTask(os.unlink, path)
+        return FileResponse(path, media_type="application/octet-stream", filename="model.bomkl", background=clean)
+
+    @app.get("/v1/events", response_class=StreamingResponse, responses={401: _REFUSALS[401], 429: _REFUSALS[429]})
+    async def events() -> Response:
+        """Return the state every second as server-sent events; the curves are in it when they have changed."""
+        nonlocal listeners
+        if listeners >= _MOST_LISTENERS:
+            raise RefusedError(429, f"{listeners} pages are open already.", retry_after=10)
+        listeners += 1
+
+        async def stream() -> AsyncIterator[bytes]:
+            nonlocal listeners
+            drawn = -1
+            try:
+                while not app.state.stopping.is_set():
+                    points = await service.read(lambda learner: (learner.monitor.points["rows"] or [0])[-1])
+                    yield b"data: " + to_json(await current(points != drawn)) + b"\n\n"
+                    drawn = points
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(app.state.stopping.wait(), 1.0)
+            except RefusedError:
+                return
+            finally:
+                listeners -= 1
+
+        return StreamingResponse(stream(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+
+    @app.get("/metrics", response_class=PlainTextResponse, responses={401: _REFUSALS[401], 503: _REFUSALS[503]})
+    async def metrics() -> Response:
+        """Figures in the Prometheus text format."""
+        lines = [*gauges(await current(False)), *traffic.metrics()]
+        return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @app.get("/healthz", responses={503: _REFUSALS[503]})
+    async def healthz() -> Response:
+        """200 while the service learns and predicts."""
+        await service.read(lambda learner: None)
+        return JsonResponse({"status": "ok"})
+
+
+def _state(learner: Learner, service: Service, curves: bool) -> dict[str, Any]:
+    columns = service.columns
+    state: dict[str, Any] = {
+        "version": __version__,
+        "task": None if columns is None or columns.labels is None else _TASKS[columns.labels == "number"],
+        "estimator": type(learner.estimator).__name__ if learner.fitted else None,
+        **learner.monitor.figures(),
+        "kernels": learner.kernels(),
+        "kernel_weights": learner.kernel_weights() if learner.fitted else [],
+        "columns": [] if columns is None else [{"name": n, "kind": kind} for n, kind in columns.kinds.items()],
+        "labels": {"waiting": service.waiting, "expired": service.expired, "timeout": service.settings.label_timeout},
+        "queued": service.queued,
+        "memory": {"model_bytes": learner.estimator.nbytes_ if learner.fitted else 0},
+        "log": {"entries": learner.seq, "snapshot_failure": service.snapshot_failure},
+        "uptime": time.time() - service.started,
+    }
+    if curves:
+        state["curves"] = {name: list(column) for name, column in learner.monitor.points.items()}
+    return state
+
+
+_TASKS = {False: "classify", True: "regress"}
+
+
+def _model_file(learner: Learner, folder: str) -> str | None:
+    if not learner.fitted:
+        return None
+    descriptor, path = tempfile.mkstemp(".bomkl", "download-", folder)
+    os.close(descriptor)
+    modelfile.save(learner.estimator, path)
+    return path
+
+
+# ------------------------------------------------------------ the page
+
+
+def _add_page(app: FastAPI) -> None:
+    plotly = importlib.util.find_spec("plotly")
+    assert plotly is not None
+    assert plotly.origin is not None
+    files = {
+        "/": (_PAGE / "index.html", "text/html; charset=utf-8", "no-cache"),
+        "/page.js": (_PAGE / "page.js", "text/javascript; charset=utf-8", "no-cache"),
+        "/page.css": (_PAGE / "page.css", "text/css; charset=utf-8", "no-cache"),
+        "/icon.svg": (_PAGE / "icon.svg", "image/svg+xml", "max-age=86400"),
+        "/plotly.min.js": (
+            Path(plotly.origin).parent / "package_data" / "plotly.min.js",
+            "text/javascript; charset=utf-8",
+            "max-age=86400",
+        ),
+    }
+    for route, (path, media_type, caching) in files.items():
+        app.add_api_route(route, _file_sender(path, media_type, caching), include_in_schema=False, methods=["GET"])
+
+
+def _file_sender(path: Path, media_type: str, caching: str) -> Callable[[], Any]:
+    async def send() -> FileResponse:
+        return FileResponse(path, media_type=media_type, headers={"Cache-Control": caching})
+
+    return send

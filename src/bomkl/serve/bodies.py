@@ -1,0 +1,277 @@
+"""Bodies of requests: JSON, JSON lines and Arrow, checked against one model each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import from_json
+
+from bomkl.serve.arrow import read_arrow
+from bomkl.serve.columns import LONGEST_NAME, LONGEST_TEXT
+from bomkl.serve.errors import RefusedError, beside, wrong
+
+JSON, NDJSON, ARROW = "application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream"
+MOST_ROWS = 10_000
+
+Text = Annotated[StrictStr, StringConstraints(max_length=LONGEST_TEXT)]
+Finite = Annotated[StrictFloat, Field(allow_inf_nan=False)]
+Cell = StrictBool | StrictInt | Finite | Text | None
+Label = StrictBool | StrictInt | Finite | Annotated[StrictStr, StringConstraints(min_length=1, max_length=LONGEST_NAME)]
+Row = Annotated[dict[str, Cell], Field(description="Cells by column name; null is a gap.", min_length=1)]
+Id = Annotated[
+    StrictStr,
+    StringConstraints(min_length=1, max_length=LONGEST_NAME),
+    Field(description="Name of the row. It is kept until its label comes."),
+]
+Many = Field(min_length=1, max_length=MOST_ROWS)
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", str_strip_whitespace=False)
+
+
+class PredictRow(_Body):
+    """One row to predict."""
+
+    row: Row
+    id: Id | None = None
+
+
+class PredictRows(_Body):
+    """Rows to predict."""
+
+    rows: Annotated[list[Row], Many]
+    ids: Annotated[list[Id], Many] | None = None
+
+    @model_validator(mode="after")
+    def _as_many(self) -> PredictRows:
+        if self.ids is not None and len(self.ids) != len(self.rows):
+            raise ValueError(f"ids must be as many as rows, {len(self.rows)}. Got {len(self.ids)} instead.")
+        return self
+
+
+class LearnRow(_Body):
+    """One row to learn from."""
+
+    row: Row
+    y: Label
+
+
+class LearnRows(_Body):
+    """Rows to learn from, in this order."""
+
+    rows: Annotated[list[Row], Many]
+    y: Annotated[list[Label], Many]
+
+    @model_validator(mode="after")
+    def _as_many(self) -> LearnRows:
+        if len(self.y) != len(self.rows):
+            raise ValueError(f"y must be as many as rows, {len(self.rows)}. Got {len(self.y)} instead.")
+        return self
+
+
+class LabelRow(_Body):
+    """The label of a row that was predicted with an id."""
+
+    id: Id
+    y: Label
+
+
+class LabelRows(_Body):
+    """Labels of rows that were predicted with ids, in the order in which to learn from them."""
+
+    labels: Annotated[list[LabelRow], Many]
+
+
+@dataclass
+class Parsed:
+    """What a body holds.
+
+    Parameters
+    ----------
+    where : list of str
+        What messages call each row.
+    rows : list of dict
+        Cells of each row; empty where rows are named by their ids.
+    labels, ids : list or None
+        Labels and names of the rows, where there are any.
+    single : bool
+        Whether the request was about one row rather than a list.
+    """
+
+    where: list[str]
+    rows: list[dict[str, Any]]
+    labels: list[Any] | None
+    ids: list[str] | None
+    single: bool = False
+
+
+class Parser:
+    """Reads the bodies of one kind of request.
+
+    Parameters
+    ----------
+    one, many : class
+        Models of a body with one row, and with several.
+    """
+
+    def __init__(self, one: type[BaseModel], many: type[BaseModel]) -> None:
+        self.one, self.many = one, many
+        self.needs = {name for name, field in one.model_fields.items() if field.is_required()}
+        self._one, self._many = TypeAdapter(one), TypeAdapter(many)
+        self._list = next(iter(many.model_fields))
+
+    @property
+    def content_types(self) -> tuple[str, ...]:
+        """What bodies may be; labels alone are no table."""
+        return (JSON, NDJSON, ARROW) if "row" in self.needs else (JSON, NDJSON)
+
+    def __call__(self, body: bytes, content_type: str) -> Parsed:
+        """Read a body; raises `RefusedError` that names the field that is wrong."""
+        kind = content_type.partition(";")[0].strip().lower()
+        if kind not in self.content_types:
+            raise wrong("Content-Type", f"be one of {', '.join(self.content_types)}", content_type, 415)
+        parsed = {JSON: self._json, NDJSON: self._lines, ARROW: self._arrow}[kind](body)
+        if parsed.ids is not None and len(set(parsed.ids)) < len(parsed.ids):
+            twice = next(at for at, name in enumerate(parsed.ids) if name in parsed.ids[:at])
+            raise wrong(beside(parsed.where[twice], "id"), "be there only once", parsed.ids[twice])
+        return parsed
+
+    def _json(self, body: bytes) -> Parsed:
+        try:
+            content = from_json(body)
+        except ValueError as error:
+            raise RefusedError(400, f"The body is not JSON: {error}.", "body") from None
+        several = isinstance(content, dict) and self._list in content
+        try:
+            parsed: Any = (self._many if several else self._one).validate_python(content)
+        except ValidationError as error:
+            raise refusal(error) from None
+        return _of_many(parsed) if several else _of_ones([parsed], ["row"], single=True)
+
+    def _lines(self, body: bytes) -> Parsed:
+        lines = [(number, line) for number, line in enumerate(body.split(b"\n"), start=1) if line.strip()]
+        if not 1 <= len(lines) <= MOST_ROWS:
+            raise wrong("body", f"have 1 to {MOST_ROWS} lines", len(lines), 413 if lines else 422)
+        ones = []
+        for number, line in lines:
+            try:
+                ones.append(self._one.validate_json(line))
+            except ValidationError as error:
+                raise refusal(error, f"line {number}") from None
+        return _of_ones(ones, [f"line {number}.row" for number, _ in lines])
+
+    def _arrow(self, body: bytes) -> Parsed:
+        columns = read_arrow(body, MOST_ROWS)
+        size = len(next(iter(columns.values())))
+        labels = columns.pop("y", None) if "y" in self.needs else None
+        ids = columns.pop("id", None) if "id" in self.one.model_fields else None
+        if "y" in self.needs and labels is None:
+            raise RefusedError(422, "y is missing: the table must have a column y with the labels.", "y")
+        if not columns:
+            raise RefusedError(422, "The table must have columns beside y and id.", "body")
+        names = list(columns)
+        try:
+            for name in names:
+                _CELLS.validate_python(columns[name])
+        except ValidationError as error:
+            raise refusal(error, name) from None
+        rows = [dict(zip(names, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+        where = [f"rows[{at}]" for at in range(size)]
+        try:
+            checked = self._many.validate_python(
+                {"rows": rows[:1] * size} | ({"y": labels} if labels else {}) | ({"ids": ids} if ids else {})
+            )
+        except ValidationError as error:
+            raise refusal(error) from None
+        return Parsed(where, rows, getattr(checked, "y", None), getattr(checked, "ids", None))
+
+
+_CELLS = TypeAdapter(list[Cell])
+predict_body = Parser(PredictRow, PredictRows)
+learn_body = Parser(LearnRow, LearnRows)
+label_body = Parser(LabelRow, LabelRows)
+
+
+def _of_ones(ones: Sequence[Any], where: list[str], single: bool = False) -> Parsed:
+    first = ones[0]
+    ids = [one.id for one in ones] if hasattr(first, "id") else None
+    if ids is not None and None in ids:
+        if any(name is not None for name in ids):
+            raise wrong(beside(where[ids.index(None)], "id"), "be there in all lines or in none", None)
+        ids = None
+    if not hasattr(first, "row"):
+        where = [place.removesuffix("row").removesuffix(".") for place in where]
+    return Parsed(
+        where,
+        [one.row for one in ones] if hasattr(first, "row") else [],
+        [one.y for one in ones] if hasattr(first, "y") else None,
+        ids,
+        single,
+    )
+
+
+def _of_many(many: Any) -> Parsed:
+    if isinstance(many, LabelRows):
+        where = [f"labels[{at}]" for at in range(len(many.labels))]
+        return Parsed(where, [], [one.y for one in many.labels], [one.id for one in many.labels])
+    where = [f"rows[{at}]" for at in range(len(many.rows))]
+    return Parsed(where, many.rows, getattr(many, "y", None), getattr(many, "ids", None))
+
+
+_MEMBERS = frozenset(
+    {"bool_type", "int_type", "float_type", "finite_number", "string_type", "string_too_long", "string_too_short"}
+    | {"none_required"}
+)
+
+
+def refusal(error: ValidationError, place: str = "") -> RefusedError:
+    """Make one message that names the field out of what pydantic found."""
+    found = error.errors(include_url=False, include_context=False)
+    if found[0]["type"] == "json_invalid":
+        where = place or "body"
+        return RefusedError(400, f"{where}: not JSON: {found[0]['msg'].removeprefix('Invalid JSON: ')}.", where)
+    first = found[0]
+    # a union reports every member that did not fit, the member's name last
+    members = [each for each in found if each["type"] in _MEMBERS and each["loc"][:-1] == first["loc"][:-1]]
+    if len(members) > 1:
+        field = _name(first["loc"][:-1], place)
+        short = next((each for each in members if each["type"].startswith("string_too")), None)
+        null = ", or null" if any(each["type"] == "none_required" for each in members) else ""
+        rule = (
+            short["msg"].removeprefix("String should ") if short else f"be a finite number, a text, true or false{null}"
+        )
+        return wrong(field, rule, first["input"])
+    field = _name(first["loc"], place)
+    if first["type"] == "missing":
+        return RefusedError(422, f"{field} is missing.", field)
+    if first["type"] == "extra_forbidden":
+        return RefusedError(422, f"{field} is not a field of this request.", field)
+    if first["type"] == "value_error":
+        return RefusedError(422, first["msg"].removeprefix("Value error, "), field)
+    status = 413 if first["type"] == "too_long" else 422
+    rule = "be a JSON object" if first["type"] in ("model_type", "dict_type") else first["msg"].partition(" should ")[2]
+    return wrong(field, rule, first["input"], status)
+
+
+def _name(location: Sequence[int | str], place: str) -> str:
+    """Name a field as a reader of the body would: ``rows[3].age``."""
+    name = place
+    for part in location:
+        name += f"[{part}]" if isinstance(part, int) else f".{part[:80]}" if name else part[:80]
+    return name or "body"

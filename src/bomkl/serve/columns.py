@@ -1,0 +1,190 @@
+"""Columns, types and labels of the rows: taken from the first rows that come, and kept to from then on.
+
+They are stored in the log beside the rows, so that a restart and a replay read the rows in the same way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bomkl.serve.errors import RefusedError, wrong
+
+MOST_COLUMNS = 10_000
+LONGEST_NAME = 200
+LONGEST_TEXT = 10_000
+MOST_CLASSES = 1000
+
+_LABELS = {bool: "boolean", int: "integer", str: "string", float: "number"}
+_TYPES: dict[str, tuple[type, ...]] = {"number": (float, int), "boolean": (bool,), "category": (str,)}
+_RULES = {
+    "number": "be a finite number, or null",
+    "boolean": "be true or false, or null",
+    "category": "be a text, or null",
+    "boolean label": "be true or false, as the labels before",
+    "integer label": "be a whole number, as the labels before",
+    "string label": "be a text, as the labels before",
+    "number label": "be a finite number",
+}
+
+
+def kind_of(cell: Any) -> str | None:
+    """Tell what kind of column a JSON value stands for; None for null.
+
+    Examples
+    --------
+    >>> kind_of(1.5), kind_of(True), kind_of("red"), kind_of(None)
+    ('number', 'boolean', 'category', None)
+    """
+    if cell is None:
+        return None
+    return "boolean" if isinstance(cell, bool) else "number" if isinstance(cell, int | float) else "category"
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What is known of the rows.
+
+    Parameters
+    ----------
+    kinds : dict of str to str or None
+        Kind of each column by name, in order: "number", "boolean", "category", or None while only nulls have come.
+    labels : {"boolean", "integer", "string", "number"} or None, default=None
+        What labels are, "number" for regression; None while none has come.
+    classes : list, default=[]
+        Labels that have come, unless they are numbers to regress on.
+    closed : bool, default=False
+        Whether no other classes may come: the model was made for these.
+    numbers : bool, default=True
+        Whether a first label such as 1.5 or 2.0 says that labels are numbers to regress on.
+    """
+
+    kinds: dict[str, str | None]
+    labels: str | None = None
+    classes: list[Any] = field(default_factory=list)
+    closed: bool = False
+    numbers: bool = True
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any], where: str, task: str) -> Columns:
+        """Take the columns from the first row; `task` is "auto", "classify" or "regress"."""
+        if not 0 < len(row) <= MOST_COLUMNS:
+            raise wrong(where, f"have 1 to {MOST_COLUMNS} columns", len(row))
+        for name in row:
+            if not 0 < len(name) <= LONGEST_NAME:
+                raise wrong(where, f"have names of 1 to {LONGEST_NAME} characters", name)
+        return cls(dict.fromkeys(row), "number" if task == "regress" else None, numbers=task == "auto")
+
+    def cells(self, rows: Sequence[Mapping[str, Any]], where: Sequence[str]) -> tuple[list[list[Any]], Columns]:
+        """Check rows and put their cells in order; also returns what is known of the columns afterwards.
+
+        Parameters
+        ----------
+        rows : sequence of mappings from names to JSON values
+            The rows.
+        where : sequence of str
+            What messages call each row.
+        """
+        names = list(self.kinds)
+        known = self.kinds.keys()
+        for row, place in zip(rows, where, strict=True):
+            if row.keys() != known:
+                _refuse_names(row, names, place)
+        kinds = dict(self.kinds)
+        by_column = []
+        for name in names:
+            cells = [row[name] for row in rows]
+            kind = kinds[name]
+            if kind is None:
+                kind = kinds[name] = next((kind_of(cell) for cell in cells if cell is not None), None)
+            if kind is not None:
+                _check_column(cells, kind, name, where)
+            by_column.append(cells)
+        ordered = [list(row) for row in zip(*by_column, strict=True)]
+        return ordered, self if kinds == self.kinds else replace(self, kinds=kinds)
+
+    def check_labels(self, labels: Sequence[Any], where: Sequence[str]) -> tuple[list[Any], Columns]:
+        """Check labels; also returns what is known of them afterwards."""
+        kind = self.labels or _LABELS[type(labels[0])]
+        if kind == "number" and self.labels is None and not self.numbers:
+            kind = "integer"
+        checked = []
+        for label, place in zip(labels, where, strict=True):
+            if kind == "number" and type(label) is int:
+                label = _float(label)
+            if kind == "integer" and type(label) is float and label.is_integer():
+                label = int(label)
+            fits = _LABELS.get(type(label)) == kind
+            if not fits or (kind == "number" and not math.isfinite(label)):
+                raise wrong(place, _RULES[f"{kind} label"], label)
+            if kind == "integer" and not -(2**53) <= label <= 2**53:
+                raise wrong(place, "be between -2**53 and 2**53", label)
+            if kind == "string" and not 0 < len(label) <= LONGEST_NAME:
+                raise wrong(place, f"have 1 to {LONGEST_NAME} characters", label)
+            checked.append(label)
+        new = [] if kind == "number" else [label for label in dict.fromkeys(checked) if label not in self.classes]
+        if new and (self.closed or len(self.classes) + len(new) > MOST_CLASSES):
+            rule = "be one of the classes of the model" if self.closed else f"be one of at most {MOST_CLASSES} classes"
+            first = new[0 if self.closed else MOST_CLASSES - len(self.classes)]
+            raise wrong(where[checked.index(first)], rule, first)
+        if self.labels and not new:
+            return checked, self
+        return checked, replace(self, labels=kind, classes=[*self.classes, *new])
+
+    def matrix(self, rows: Sequence[Sequence[Any]]) -> NDArray[np.float64]:
+        """Turn checked cells into what the estimator takes."""
+        return np.array(rows, dtype=np.float64).reshape(len(rows), len(self.kinds))
+
+    def targets(self, labels: Sequence[Any]) -> NDArray[Any]:
+        """Turn checked labels into what the estimator takes."""
+        dtypes = {"boolean": np.bool_, "integer": np.int64, "number": np.float64}
+        return np.array(labels, dtype=dtypes.get(self.labels or ""))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self)
+
+
+def _check_column(cells: list[Any], kind: str, name: str, where: Sequence[str]) -> None:
+    types = set(map(type, cells))
+    if kind == "number" and types == {float}:
+        return  # they are finite: other numbers do not get past the body
+    allowed = _TYPES[kind]
+    for cell, place in zip(cells, where, strict=True):
+        if cell is None:
+            raise wrong(f"{place}.{name}", "not be null", cell)
+        if type(cell) not in allowed or (kind == "number" and not math.isfinite(_float(cell))):
+            raise wrong(f"{place}.{name}", _RULES[kind], cell)
+        if kind == "category":
+            raise wrong(f"{place}.{name}", "be a number", cell)
+
+
+def _float(value: int | float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _refuse_names(row: Mapping[str, Any], names: list[str], place: str) -> None:
+    if absent := [name for name in names if name not in row]:
+        raise RefusedError(
+            422,
+            f"{place}.{absent[0]} is missing. Every row must have the columns {_list(names)}.",
+            f"{place}.{absent[0]}",
+        )
+    new = next(name for name in row if name not in names)
+    raise RefusedError(
+        422,
+        f"{place}.{new[:80]} was not there before. Every row must have the columns {_list(names)}.",
+        f"{place}.{new[:80]}",
+    )
+
+
+def _list(names: list[str]) -> str:
+    return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")

@@ -1,0 +1,52 @@
+"""What a request is refused with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class RefusedError(Exception):
+    """A request that is not carried out: nothing was learned or stored.
+
+    Parameters
+    ----------
+    status : int
+        HTTP status.
+    message : str
+        What is wrong and what would be right.
+    field : str or None, default=None
+        The part of the request that is wrong, such as ``rows[3].age``.
+    retry_after : int or None, default=None
+        Seconds after which the same request may succeed.
+    """
+
+    def __init__(self, status: int, message: str, field: str | None = None, retry_after: int | None = None) -> None:
+        super().__init__(message)
+        self.status, self.message, self.field, self.retry_after = status, message, field, retry_after
+
+
+def wrong(field: str, rule: str, got: Any, status: int = 422) -> RefusedError:
+    """Make the error of one field.
+
+    Examples
+    --------
+    >>> str(wrong("row.age", "be a number", "young"))
+    "row.age must be a number. Got 'young' instead."
+    """
+    shown = repr(got)
+    shown = shown if len(shown) <= 80 else shown[:77] + "..."
+    return RefusedError(status, f"{field} must {rule}. Got {shown} instead.", field)
+
+
+def beside(row: str, name: str) -> str:
+    """Name what lies beside a row in a request: its label or its id.
+
+    Examples
+    --------
+    >>> beside("row", "y"), beside("rows[3]", "y"), beside("line 3.row", "id"), beside("labels[3]", "y")
+    ('y', 'y[3]', 'line 3.id', 'labels[3].y')
+    """
+    if row.startswith("rows["):
+        return ("ids" if name == "id" else name) + row.removeprefix("rows")
+    outer = row.removesuffix("row").removesuffix(".")
+    return f"{outer}.{name}" if outer else name

@@ -1,0 +1,172 @@
+"""The model of the service: an estimator, the columns it takes, and the figures about it."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+
+from bomkl.evaluate import row_errors
+from bomkl.serve.columns import Columns
+from bomkl.serve.log import Entry
+from bomkl.serve.monitor import Monitor
+
+MICRO_BATCH = 256  # rows learned at a time; predictions wait for no more than that
+
+
+class Learner:
+    """Learns entries of the log in order; the result depends on the entries alone, not on how they are grouped.
+
+    Parameters
+    ----------
+    estimator : estimator of this package, or callable
+        The model; a callable makes it when the first label tells what there is to learn.
+    monitor : Monitor or None, default=None
+        Figures about the rows learned so far.
+    seq : int, default=0
+        The last entry that was learned.
+    """
+
+    def __init__(self, estimator: Any, monitor: Monitor | None = None, seq: int = 0) -> None:
+        self.estimator, self.monitor, self.seq = estimator, monitor or Monitor(), seq
+
+    @property
+    def classifies(self) -> bool:
+        """Whether it learns classes rather than numbers."""
+        return bool(is_classifier(self.estimator))
+
+    @property
+    def fitted(self) -> bool:
+        """Whether the estimator has learned a row, here or before."""
+        return hasattr(self.estimator, "n_features_in_")
+
+    @property
+    def rows(self) -> int:
+        """Rows of the log up to the last entry that was learned, those that the estimator refused included."""
+        return self.monitor.rows + self.monitor.refused
+
+    def copy(self) -> Self:
+        """Return a learner that shares nothing with this one."""
+        return type(self)(copy.deepcopy(self.estimator), Monitor.restore(self.monitor.state()), self.seq)
+
+    # ------------------------------------------------------------ learning
+
+    def learn(
+        self, entries: Sequence[Entry], columns: Columns, between: Callable[[], None] = lambda: None
+    ) -> list[list[Any]]:
+        """Learn entries and return, for each, the predictions made just before each row was learned.
+
+        Parameters
+        ----------
+        entries : sequence of Entry
+            What to learn.
+        columns : Columns
+            What their cells mean.
+        between : callable
+            Called every few rows: what it reads is the model after some of them.
+        """
+        if not hasattr(self.estimator, "score_and_learn"):
+            self.estimator = self.estimator(columns.labels)
+        rows = [row for entry in entries for row in entry.rows]
+        labels = [label for entry in entries for label in entry.labels]
+        X, y = columns.matrix(rows), columns.targets(labels)
+        predictions: list[Any] = []
+        for begin, end in self._cuts(y):
+            predictions += self._learn_rows(X[begin:end], y[begin:end])
+            self.monitor.add_point(self.kernel_weights)
+            between()
+        self.seq = entries[-1].seq
+        ends = np.cumsum([len(entry.labels) for entry in entries]).tolist()
+        return [predictions[begin:end] for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
+
+    def _learn_rows(self, X: Any, y: NDArray[Any]) -> list[Any]:
+        known = self.classes()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # about few rows or one class: more will come
+                margins = np.asarray(self.estimator.score_and_learn(X, y))
+        except (ArithmeticError, LookupError, TypeError, ValueError):  # the estimator is as it was
+            if len(y) > 1:
+                return [label for at in range(len(y)) for label in self._learn_rows(X[at : at + 1], y[at : at + 1])]
+            # The checks before the log let a row through that the estimator refuses. A restart must skip it as well.
+            self.monitor.refused += 1
+            return [None]
+        return self._count(margins, y, known)
+
+    def _cuts(self, y: NDArray[Any]) -> list[tuple[int, int]]:
+        """Parts of the rows such that curves get their points and a row with a new label is alone.
+
+        The margins of a call are about the classes known at its end; so those of every row are about the classes known
+        once the row has been learned, however the rows are grouped.
+        """
+        cuts = set(range(self.monitor.rows_to_point(), len(y), self.monitor.stride))
+        if self.classifies:
+            labels, places = np.unique(y, return_index=True)
+            known = set(self.classes())
+            for label, place in zip(labels.tolist(), places.tolist(), strict=True):
+                if label not in known:
+                    cuts |= {place, place + 1}
+        cuts |= set(range(MICRO_BATCH, len(y), MICRO_BATCH))
+        inner = sorted(cut for cut in cuts if 0 < cut < len(y))
+        return list(zip([0, *inner], [*inner, len(y)], strict=True))
+
+    def _count(self, margins: NDArray[np.float64], y: NDArray[Any], known: list[Any]) -> list[Any]:
+        errors = row_errors(self.estimator, margins, y)
+        if not self.classifies:
+            self.monitor.count_numbers(y, errors)
+            predictions: list[Any] = margins.tolist()
+            return predictions
+        predictions, sure = self._predicted(margins, known)
+        self.monitor.count_classes(y.tolist(), errors, sure)
+        return predictions
+
+    def _predicted(self, margins: NDArray[np.float64], known: list[Any]) -> tuple[list[Any], NDArray[np.float64]]:
+        """Labels and their probabilities, among the classes that were known before these rows."""
+        if not known:
+            return [None] * len(margins), np.full(len(margins), np.nan)
+        classes = self.classes()
+        scores = np.column_stack([-margins / 2, margins / 2]) if margins.ndim == 1 else margins.copy()
+        if len(known) == 1:
+            return known * len(margins), np.full(len(margins), np.nan)
+        scores[:, [label not in known for label in classes]] = -np.inf
+        best = scores.argmax(axis=1)
+        labels = [classes[at] for at in best]
+        if not hasattr(self.estimator, "predict_proba"):
+            return labels, np.full(len(margins), np.nan)
+        odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return labels, odds[np.arange(len(best)), best] / odds.sum(axis=1)
+
+    # ------------------------------------------------------------ reading
+
+    def classes(self) -> list[Any]:
+        """Return the classes known so far, sorted; none for numbers."""
+        found = getattr(self.estimator, "classes_", None)
+        return [] if found is None else found.tolist()
+
+    def kernel_weights(self) -> list[float]:
+        """Weight of each kernel, averaged over the classes where each has its own."""
+        weights: list[float] = np.atleast_2d(self.estimator.kernel_weights_).mean(axis=0).tolist()
+        return weights
+
+    def kernels(self) -> list[str]:
+        """Names of the kernels; none before the first row."""
+        return [str(kernel) for kernel in self.estimator.kernels_] if self.fitted else []
+
+    def predict(self, X: Any) -> list[dict[str, Any]]:
+        """Predict rows: the label with the probability of each class, or the number; null before the first row."""
+        if not self.fitted:
+            return [{"prediction": None} for _ in range(len(X))]
+        if not hasattr(self.estimator, "predict_proba"):
+            return [{"prediction": value} for value in self.estimator.predict(X).tolist()]
+        classes, probabilities = self.classes(), self.estimator.predict_proba(X)
+        names = [str(label) for label in classes]
+        # of two equal probabilities the first class, as `predict` does
+        return [
+            {"prediction": classes[best], "probabilities": dict(zip(names, row, strict=True))}
+            for best, row in zip(probabilities.argmax(axis=1).tolist(), probabilities.tolist(), strict=True)
+        ]

@@ -1,0 +1,130 @@
+"""Runs the service until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import glob
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import uvicorn
+
+from bomkl._files import BusyError, locked
+from bomkl.progress import progress_bar
+from bomkl.serve.app import make_app
+from bomkl.serve.guard import LOOPBACK
+from bomkl.serve.log import Log, LogError, log_path
+from bomkl.serve.service import Service, Settings, learned
+from bomkl.serve.snapshots import Snapshots
+from bomkl.serve.start import Start, catch_up, newest, set_up
+
+_SWITCH_SECONDS = 0.0005  # how long a thread may hold the interpreter while another waits; requests wait that long
+
+
+def serve(
+    folder: str,
+    start: Start,
+    model_file: str | None,
+    settings: Settings,
+    host: str,
+    port: int,
+    token: str | None,
+) -> None:
+    """Serve a data folder until SIGTERM or Ctrl-C; then finish what was taken on and write a snapshot.
+
+    Parameters
+    ----------
+    folder : str
+        The data folder; it is made if it is not there.
+    start : Start
+        The fresh model of a new folder.
+    model_file : str or None
+        Model that a new folder starts from instead.
+    settings : Settings
+        How to run.
+    host, port : str, int
+        Where to listen.
+    token : str or None
+        Bearer token that requests must carry; needed unless `host` is loopback.
+    """
+    if token is None and host not in LOOPBACK:
+        raise ValueError(
+            f"--host {host} can be reached from other machines, so --token (or BOMKL_TOKEN) is needed. "
+            "Without one, the service listens on 127.0.0.1 only."
+        )
+    os.makedirs(folder, exist_ok=True)
+    try:
+        with locked(log_path(folder)):
+            service = open_service(folder, start, model_file, settings)
+            sys.setswitchinterval(_SWITCH_SECONDS)
+            asyncio.run(_run(make_app(service, token), host, port))
+    except BusyError:
+        raise LogError(f"{folder}: another process serves this folder. Stop it, or use another folder.") from None
+
+
+def open_service(folder: str, start: Start, model_file: str | None, settings: Settings) -> Service:
+    """Bring the model of a folder up to its log."""
+    log = Log(folder)
+    set_up(folder, log, start, model_file)
+    Snapshots(folder).clean()
+    for path in glob.glob(os.path.join(glob.escape(folder), "download-*.bomkl")):
+        os.unlink(path)
+    learner = newest(folder, log)
+    unanswered = log.unanswered(learner.seq)
+    behind = log.rows - learner.rows
+    with progress_bar(behind, "learning the rows after the last snapshot", "row") as bar:
+
+        def note(entries: list[Any], predictions: list[list[Any]]) -> None:
+            log.begin()
+            for entry, made in zip(entries, predictions, strict=True):
+                bar.update(len(made))
+                if entry.seq in unanswered:
+                    log.set_reply(entry.seq, learned(entry, made))
+            log.commit()
+
+        catch_up(learner, log, note)
+    return Service(folder, log, learner, settings)
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to us: uvicorn would raise SIGTERM again at the end, and the exit code would not be 0."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Do nothing."""
+        yield
+
+
+async def _run(app: Any, host: str, port: int) -> None:
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=30,
+        limit_concurrency=1000,
+        h11_max_incomplete_event_size=64 * 1024,
+    )
+    server = _Server(config)
+
+    def stop() -> None:
+        app.stopping.set()
+        server.should_exit = True
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+    serving = asyncio.create_task(server.serve())
+    while not (server.started or serving.done()):
+        await asyncio.sleep(0.01)
+    if server.started:
+        for socket in server.servers[0].sockets:
+            name = f"[{host}]" if ":" in host else host
+            print(f"bomkl: serving on http://{name}:{socket.getsockname()[1]}/", file=sys.stderr, flush=True)
+    await serving

@@ -1,0 +1,536 @@
+"""The service without HTTP: requests go through a log thread, then through the one thread that owns the model.
+
+::
+
+    event loop --submit--> log thread: check, append, one commit for all that wait --> model thread: learn, predict
+         ^                                                                                  |
+         +------------------------------------ replies -------------------------------------+
+
+A row is answered after it is in the log and has been learned. The model thread serves waiting predictions before and
+between micro-batches, so they see a consistent model and wait for at most one micro-batch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bomkl.serve.columns import Columns
+from bomkl.serve.errors import RefusedError, beside
+from bomkl.serve.learner import MICRO_BATCH, Learner
+from bomkl.serve.log import Entry, Log
+from bomkl.serve.snapshots import Snapshots
+from bomkl.serve.start import Start, stored_columns
+
+_TICK = 0.5  # seconds between looks at rows that wait too long for their label
+_SECONDS_BETWEEN_SNAPSHOTS = 10.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the service runs; none of it changes what the model learns.
+
+    Parameters
+    ----------
+    snapshot_every : int, default=10_000
+        Rows between snapshots; there are at least ten seconds between two of them.
+    keep_log : int or None, default=None
+        Rows the log keeps; None keeps all.
+    label_timeout : float, default=86_400
+        Seconds after which a row without a label is forgotten.
+    most_waiting : int, default=100_000
+        Rows that may wait for their label.
+    most_queued : int, default=50_000
+        Rows that may wait to be learned or predicted.
+    """
+
+    snapshot_every: int = 10_000
+    keep_log: int | None = None
+    label_timeout: float = 86_400.0
+    most_waiting: int = 100_000
+    most_queued: int = 50_000
+
+
+@dataclass
+class Work:
+    """One request on its way.
+
+    Parameters
+    ----------
+    rows : sequence of mappings
+        Rows as they came; empty for labels.
+    where : sequence of str
+        What messages call each row.
+    labels : sequence or None
+        Labels to learn; None for predictions.
+    ids : sequence of str or None
+        Names of rows that wait for their label, or of the labels' rows.
+    key : str or None
+        The idempotency key.
+    fingerprint : str
+        Tells requests with the same key apart.
+    """
+
+    rows: Sequence[Mapping[str, Any]]
+    where: Sequence[str]
+    labels: Sequence[Any] | None = None
+    ids: Sequence[str] | None = None
+    key: str | None = None
+    fingerprint: str = ""
+    cells: list[list[Any]] = field(default_factory=list)
+    columns: Columns | None = None
+    entry: Entry | None = None
+    waiters: list[asyncio.Future[Any]] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return len(self.where)
+
+
+class Service:
+    """Learns and predicts for many clients at once.
+
+    Parameters
+    ----------
+    folder : str
+        The data folder.
+    log : Log
+        Its log.
+    learner : Learner
+        The model, with all of the log learned.
+    settings : Settings
+        How to run.
+    """
+
+    def __init__(self, folder: str, log: Log, learner: Learner, settings: Settings) -> None:
+        self.folder, self.settings = folder, settings
+        self.started = time.time()
+        self.task = Start.of(log).task
+        self.snapshots = Snapshots(folder)
+        self.columns = stored_columns(log)
+        self.waiting, self.expired = log.count_waiting(), int(log.fact("expired") or 0)
+        self.failed: str | None = None
+        self.snapshot_failure: str | None = None
+        self._log, self._learner = log, learner
+        self._to_log: deque[Work] = deque()
+        self._to_learn: deque[Work] = deque()
+        self._to_predict: deque[Work] = deque()
+        self._to_read: deque[tuple[Callable[[Learner], Any], asyncio.Future[Any]]] = deque()
+        self._unstored: dict[int, Work] = {}  # entries with a key whose reply is not in the log yet
+        self._replies: dict[int, Any] = {}
+        self._queued = 0
+        self._stopping = False
+        self._log_done = False
+        self._lock = threading.Lock()
+        self._log_wakes, self._model_wakes = threading.Condition(self._lock), threading.Condition(self._lock)
+        self._snapshot_thread: threading.Thread | None = None
+        self._snapshot_rows = max((each.rows for each in self.snapshots.list()), default=0)
+        self._snapshot_time = 0.0
+        self._prune_through = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._threads = [
+            threading.Thread(target=self._guarded, args=(run,), name=name)
+            for run, name in ((self._write_log, "bomkl-log"), (self._run_model, "bomkl-model"))
+        ]
+
+    # ------------------------------------------------------------ for the event loop
+
+    def start(self) -> None:
+        """Start the threads; called in the event loop."""
+        self._loop = asyncio.get_running_loop()
+        for thread in self._threads:
+            thread.start()
+
+    async def stop(self) -> None:
+        """Finish everything that was taken on, write a snapshot and end the threads."""
+        with self._lock:
+            self._stopping = True
+            self._log_wakes.notify_all()
+            self._model_wakes.notify_all()
+        for thread in self._threads:
+            await asyncio.to_thread(thread.join)
+
+    async def submit(self, work: Work) -> Any:
+        """Carry out a request; raises `RefusedError` if it cannot be."""
+        assert self._loop is not None
+        future: asyncio.Future[Any] = self._loop.create_future()
+        work.waiters.append(future)
+        with self._lock:
+            self._refuse_if_down()
+            if self._queued and self._queued + work.size > self.settings.most_queued:
+                raise RefusedError(429, f"{self._queued} rows are waiting already. Try again later.", retry_after=1)
+            self._queued += work.size
+            if work.labels is None and work.ids is None:
+                self._to_predict.append(work)
+                self._model_wakes.notify()
+            else:
+                self._to_log.append(work)
+                self._log_wakes.notify()
+        try:
+            return await future
+        finally:
+            with self._lock:
+                self._queued -= work.size
+
+    async def read(self, function: Callable[[Learner], Any]) -> Any:
+        """Run a function that reads the model, between two micro-batches."""
+        assert self._loop is not None
+        future: asyncio.Future[Any] = self._loop.create_future()
+        with self._lock:
+            self._refuse_if_down()
+            self._to_read.append((function, future))
+            self._model_wakes.notify()
+        return await future
+
+    @property
+    def queued(self) -> int:
+        """Rows on their way."""
+        return self._queued
+
+    def _refuse_if_down(self) -> None:
+        if self.failed is not None:
+            raise RefusedError(503, f"The service has failed and must be restarted: {self.failed}", retry_after=5)
+        if self._stopping:
+            raise RefusedError(503, "The service is stopping.", retry_after=5)
+
+    def _settle(self, outcomes: list[tuple[list[asyncio.Future[Any]], Any]]) -> None:
+        """Hand replies, or errors, to the event loop."""
+        assert self._loop is not None
+        if outcomes:
+            self._loop.call_soon_threadsafe(_set_results, outcomes)
+
+    def _guarded(self, run: Callable[[], None]) -> None:
+        """Run a thread; if it fails, nothing is acknowledged any more, and the log is what a restart goes on from."""
+        try:
+            run()
+        except BaseException as error:
+            print(f"bomkl: {threading.current_thread().name} failed: {error!r}", file=sys.stderr)
+            with self._lock:
+                self.failed = repr(error)
+                works = [*self._to_log, *self._to_learn, *self._to_predict, *self._unstored.values()]
+                waiters = [waiter for work in works for waiter in work.waiters]
+                waiters += [future for _, future in self._to_read]
+                self._log_wakes.notify_all()
+                self._model_wakes.notify_all()
+            self._settle([(waiters, RefusedError(503, "The service has failed and must be restarted."))])
+
+    # ------------------------------------------------------------ the log thread
+
+    def _write_log(self) -> None:
+        looked = 0.0
+        while True:
+            with self._lock:
+                if not (self._to_log or self._replies or self._stopping or self.failed):
+                    self._log_wakes.wait(_TICK)
+                batch, rows = [], 0
+                while self._to_log and rows < 4 * MICRO_BATCH:
+                    batch.append(self._to_log.popleft())
+                    rows += batch[-1].size
+                replies = dict(self._replies)
+                done = self._stopping and not batch
+            tend = time.monotonic() - looked > _TICK
+            if batch or replies or tend:
+                self._transact(batch, replies, tend)
+                looked = time.monotonic() if tend else looked
+            if done or self.failed:
+                break
+        with self._lock:
+            self._log_done = True
+            self._model_wakes.notify_all()
+
+    def _transact(self, batch: list[Work], replies: dict[int, Any], tend: bool) -> None:
+        """Write to the log what waits for it, all in one commit."""
+        before = self.columns, self.waiting, self.expired
+        outcomes: list[tuple[list[asyncio.Future[Any]], Any]] = []
+        stored: list[Work] = []
+        try:
+            self._log.begin()
+            for work in batch:
+                try:
+                    reply = self._store(work)
+                except RefusedError as error:
+                    reply = error
+                if reply is None:
+                    stored.append(work)
+                elif reply is not _LATER:
+                    outcomes.append((work.waiters, reply))
+            for seq, reply in replies.items():
+                self._log.set_reply(seq, reply)
+            if tend:
+                self._tend()
+            if self.columns != before[0]:
+                self._log.set_fact("columns", self.columns and self.columns.to_dict())
+            self._log.commit()
+        except sqlite3.Error as error:
+            self.columns, self.waiting, self.expired = before
+            self._undo(stored)
+            refused = disk_error(error)
+            self._settle([([w for work in batch for w in work.waiters], refused)])
+            if not batch:
+                time.sleep(_TICK)
+            return
+        with self._lock:
+            for seq in replies:
+                del self._replies[seq], self._unstored[seq]
+            for work in stored:
+                (self._to_learn if work.labels is not None else self._to_predict).append(work)
+            self._model_wakes.notify()
+        self._settle(outcomes)
+
+    def _undo(self, stored: list[Work]) -> None:
+        try:
+            self._log.rollback()
+        except sqlite3.Error as error:  # also reading fails; the next transaction will tell
+            print(f"bomkl: the log cannot be read: {error}", file=sys.stderr)
+        with self._lock:
+            for work in stored:
+                if work.entry is not None:
+                    self._unstored.pop(work.entry.seq, None)
+
+    def _store(self, work: Work) -> Any:
+        """Write one request to the log; returns the reply where it has one already."""
+        if work.labels is None:
+            return self._store_waiting(work)
+        keys = [work.key] if work.key else []
+        if work.ids is not None:
+            keys += [f"label:{identifier}" for identifier in work.ids]
+        for number, key in enumerate(keys):
+            known = self._log.known(key)
+            if known is None:
+                continue
+            if known.fingerprint != work.fingerprint:
+                if work.key is not None and number == 0:
+                    raise RefusedError(
+                        422, f"Idempotency-Key {key[4:]!r} came before with another request.", "Idempotency-Key"
+                    )
+                place = beside(work.where[number - (work.key is not None)], "id")
+                raise RefusedError(409, f"{place}: its label came before, with another value or request.", place)
+            if known.reply is not None:
+                return known.reply
+            with self._lock:
+                first = self._unstored[known.seq]
+                if (reply := self._replies.get(known.seq)) is not None:
+                    return reply
+                first.waiters += work.waiters
+            return _LATER
+        columns = self.columns
+        if work.ids is not None:
+            cells = self._rows_by_id(work.ids, work.where)
+            assert columns is not None
+        else:
+            columns = columns or Columns.of(work.rows[0], work.where[0], self.task)
+            cells, columns = columns.cells(work.rows, work.where)
+        labels, columns = columns.check_labels(work.labels, [beside(place, "y") for place in work.where])
+        entry = self._log.append(cells, labels, time.time())
+        for key in keys:
+            self._log.remember(key, entry.seq, work.fingerprint)
+        if work.ids is not None:
+            for identifier in work.ids:
+                self._log.stop_waiting(identifier)
+            self.waiting -= len(work.ids)
+        self.columns = work.columns = columns
+        work.entry = entry
+        if keys:
+            with self._lock:
+                self._unstored[entry.seq] = work
+        return None
+
+    def _store_waiting(self, work: Work) -> Any:
+        assert work.ids is not None
+        columns = self.columns or Columns.of(work.rows[0], work.where[0], self.task)
+        work.cells, work.columns = columns.cells(work.rows, work.where)
+        new = 0
+        for identifier, cells, place in zip(work.ids, work.cells, work.where, strict=True):
+            old = self._log.waiting_row(identifier)
+            if old is not None and old != cells:
+                place = beside(place, "id")
+                raise RefusedError(409, f"{place}: {identifier!r} names another row that waits for its label.", place)
+            if old is None and self._log.known(f"label:{identifier}") is not None:
+                place = beside(place, "id")
+                raise RefusedError(409, f"{place}: the label of {identifier!r} has come already.", place)
+            new += old is None
+        if self.waiting + new > self.settings.most_waiting:
+            raise RefusedError(429, f"{self.waiting} rows wait for their label already.", retry_after=60)
+        for identifier, cells in zip(work.ids, work.cells, strict=True):
+            self._log.wait_for_label(identifier, cells, time.time())
+        self.columns = work.columns
+        self.waiting += new
+        return None
+
+    def _rows_by_id(self, ids: Sequence[str], where: Sequence[str]) -> list[list[Any]]:
+        rows = []
+        for identifier, place in zip(ids, where, strict=True):
+            if (row := self._log.waiting_row(identifier)) is None:
+                place = beside(place, "id")
+                reason = "it was never predicted with this id, or has expired"
+                raise RefusedError(404, f"{place}: no row {identifier!r} waits for its label; {reason}.", place)
+            rows.append(row)
+        return rows
+
+    def _tend(self) -> None:
+        """Forget rows that waited too long, and entries of the log that are not kept."""
+        if expired := self._log.expire(time.time() - self.settings.label_timeout):
+            self.expired += expired
+            self.waiting -= expired
+            self._log.set_fact("expired", self.expired)
+        if self._prune_through and self._log.prune(self._prune_through):
+            self._prune_through = 0
+
+    # ------------------------------------------------------------ the model thread
+
+    def _run_model(self) -> None:
+        while True:
+            with self._lock:
+                while not (self._to_learn or self._to_predict or self._to_read or self._log_done or self.failed):
+                    self._model_wakes.wait()
+                if self.failed:
+                    return
+                ending = self._log_done and not (self._to_learn or self._to_predict or self._to_read)
+            if ending:
+                break
+            self._read_model()
+            with self._lock:
+                batch, rows = [], 0
+                while self._to_learn and rows < MICRO_BATCH:
+                    batch.append(self._to_learn.popleft())
+                    rows += batch[-1].size
+            if batch:
+                self._learn(batch)
+                self._snapshot_if_due()
+        if self._snapshot_thread is not None:
+            self._snapshot_thread.join()
+        if self._replies:  # made after the log thread had ended, so this thread owns the log now
+            self._transact([], dict(self._replies), False)
+        if self._learner.rows > self._snapshot_rows:
+            self._write_snapshot(self._learner)
+        self._log.close()
+
+    def _learn(self, batch: list[Work]) -> None:
+        entries = [work.entry for work in batch if work.entry is not None]
+        columns = batch[-1].columns
+        assert columns is not None
+        predictions = self._learner.learn(entries, columns, self._read_model)
+        outcomes = []
+        with self._lock:
+            for work, entry, made in zip(batch, entries, predictions, strict=True):
+                reply = learned(entry, made)
+                if entry.seq in self._unstored:
+                    self._replies[entry.seq] = reply
+                outcomes.append((list(work.waiters), reply))
+            if self._replies:
+                self._log_wakes.notify()
+        self._settle(outcomes)
+
+    def _read_model(self) -> None:
+        """Answer everything that only reads the model and waits now."""
+        with self._lock:
+            works, self._to_predict = list(self._to_predict), deque()
+            reads, self._to_read = list(self._to_read), deque()
+        outcomes: list[tuple[list[asyncio.Future[Any]], Any]] = []
+        if works:
+            outcomes += self._predict(works)
+        for function, future in reads:
+            try:
+                outcomes.append(([future], function(self._learner)))
+            except (ValueError, OSError) as error:
+                outcomes.append(([future], error))
+        self._settle(outcomes)
+
+    def _predict(self, works: list[Work]) -> list[tuple[list[asyncio.Future[Any]], Any]]:
+        outcomes: list[tuple[list[asyncio.Future[Any]], Any]] = []
+        good = []
+        for work in works:
+            try:
+                if not work.cells and self.columns is not None:
+                    work.cells, _ = self.columns.cells(work.rows, work.where)
+                good.append(work)
+            except RefusedError as error:
+                outcomes.append((work.waiters, error))
+        if not good:
+            return outcomes
+        columns = self.columns
+        rows = [row for work in good for row in work.cells]
+        if columns is None or not self._learner.fitted:
+            answers: list[dict[str, Any]] = [{"prediction": None} for work in good for _ in work.where]
+        else:
+            answers = [
+                answer
+                for begin in range(0, len(rows), MICRO_BATCH)
+                for answer in self._learner.predict(columns.matrix(rows[begin : begin + MICRO_BATCH]))
+            ]
+        at = 0
+        for work in good:
+            outcomes.append((work.waiters, answers[at : at + work.size]))
+            at += work.size
+        return outcomes
+
+    def _snapshot_if_due(self) -> None:
+        rows = self._learner.rows
+        if rows - self._snapshot_rows < self.settings.snapshot_every:
+            return
+        if time.monotonic() - self._snapshot_time < _SECONDS_BETWEEN_SNAPSHOTS:
+            return
+        if self._snapshot_thread is not None and self._snapshot_thread.is_alive():
+            return
+        self._snapshot_rows, self._snapshot_time = rows, time.monotonic()
+        copied = self._learner.copy()
+        self._snapshot_thread = threading.Thread(target=self._write_snapshot, args=(copied,), name="bomkl-snapshot")
+        self._snapshot_thread.start()
+
+    def _write_snapshot(self, learner: Learner) -> None:
+        try:
+            if not self._replies_stored(learner.seq):
+                return
+            snapshot = self.snapshots.write(learner)
+            keep = None if self.settings.keep_log is None else max(snapshot.rows - self.settings.keep_log, 0)
+            self._prune_through = self.snapshots.prune(keep)
+            self.snapshot_failure = None
+        except (OSError, ValueError) as error:  # the log has everything; the next snapshot may succeed
+            self.snapshot_failure = str(error)
+            print(f"bomkl: no snapshot could be written: {error}", file=sys.stderr)
+
+    def _replies_stored(self, seq: int) -> bool:
+        """Wait until replies of entries up to a snapshot are in the log: a restart from it will not make them again."""
+        while True:
+            with self._lock:
+                if not any(number <= seq for number in self._unstored):
+                    return True
+                if self._log_done or self.failed:
+                    return False
+                self._log_wakes.notify()
+            time.sleep(0.01)
+
+
+_LATER = object()
+
+
+def learned(entry: Entry, predictions: list[Any]) -> dict[str, Any]:
+    """Make the reply to a request that was learned."""
+    return {"rows": entry.last_row, "predictions": predictions}
+
+
+def disk_error(error: sqlite3.Error) -> RefusedError:
+    """Tell what a failed write to the log means for the client."""
+    print(f"bomkl: the log cannot be written: {error}", file=sys.stderr)
+    return RefusedError(
+        507, f"The log cannot be written ({error}). Nothing was learned; try again later.", retry_after=5
+    )
+
+
+def _set_results(outcomes: list[tuple[list[asyncio.Future[Any]], Any]]) -> None:
+    for futures, outcome in outcomes:
+        for future in futures:
+            if future.done():  # the client went away
+                continue
+            if isinstance(outcome, BaseException):
+                future.set_exception(outcome)
+            else:
+                future.set_result(outcome)

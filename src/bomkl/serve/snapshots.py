@@ -1,0 +1,121 @@
+"""Snapshots: model files that say up to which entry of the log they have learned."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import re
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from bomkl import modelfile
+from bomkl.serve.learner import Learner
+from bomkl.serve.monitor import Monitor
+
+_NAME = re.compile(r"(\d{20})-(\d{20})\.bomkl")  # entries, rows
+_NEWEST_KEPT = 3
+
+
+@dataclass(frozen=True, order=True)
+class Snapshot:
+    """A snapshot by its position in the log: entries and rows learned."""
+
+    seq: int
+    rows: int
+    path: str
+
+
+class Snapshots:
+    """The snapshots of a data folder.
+
+    Parameters
+    ----------
+    folder : str
+        The data folder.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = os.path.join(folder, "snapshots")
+
+    def clean(self) -> None:
+        """Delete what a killed process left half-written; only the one process that may write here calls this."""
+        for path in glob.glob(os.path.join(glob.escape(self.folder), ".bomkl-*.tmp")):
+            os.unlink(path)
+
+    def list(self) -> list[Snapshot]:
+        """All snapshots, the oldest first."""
+        if not os.path.isdir(self.folder):
+            return []
+        names = [(match, name) for name in os.listdir(self.folder) if (match := _NAME.fullmatch(name))]
+        return sorted(Snapshot(int(m[1]), int(m[2]), os.path.join(self.folder, name)) for m, name in names)
+
+    def write(self, learner: Learner) -> Snapshot:
+        """Write a snapshot; it is there whole or not at all."""
+        os.makedirs(self.folder, exist_ok=True)
+        seq, rows = learner.seq, learner.rows
+        path = os.path.join(self.folder, f"{seq:020}-{rows:020}.bomkl")
+        modelfile.save(learner.estimator, path, {"seq": seq, "monitor": learner.monitor.state()})
+        return Snapshot(seq, rows, path)
+
+    def read(self, snapshot: Snapshot) -> Learner:
+        """Read a snapshot; raises `modelfile.ModelFileError` if it is damaged."""
+        model = modelfile.read(snapshot.path)
+        try:
+            if model.notes["seq"] != snapshot.seq:
+                raise modelfile.ModelFileError(f"{snapshot.path}: holds entry {model.notes['seq']}: it was renamed.")
+            return Learner(model.estimator, Monitor.restore(model.notes["monitor"]), snapshot.seq)
+        except (LookupError, TypeError, AttributeError) as error:
+            raise modelfile.ModelFileError(f"{snapshot.path}: is not a snapshot of bomkl serve ({error!r}).") from error
+
+    def newest_good(self, first_seq: int, last_seq: int) -> Learner | None:
+        """Read the newest snapshot that is not damaged and from which the log goes on; None if there is none.
+
+        Parameters
+        ----------
+        first_seq : int
+            The first entry the log still has.
+        last_seq : int
+            The last entry of the log.
+        """
+        for snapshot in reversed(self.list()):
+            try:
+                if not first_seq - 1 <= snapshot.seq <= last_seq:
+                    raise modelfile.ModelFileError(
+                        f"{snapshot.path}: the log has entries {first_seq} to {last_seq} only."
+                    )
+                return self.read(snapshot)
+            except (modelfile.ModelFileError, OSError) as error:
+                print(f"bomkl: {error} Going back to the snapshot before.", file=sys.stderr)
+        return None
+
+    def prune(self, keep_from_row: int | None) -> int:
+        """Delete snapshots that are not needed any more, and return the last entry that the log need not keep.
+
+        Parameters
+        ----------
+        keep_from_row : int or None
+            The first row that the log must keep; None keeps all.
+        """
+        there = self.list()
+        base = there[0]
+        if keep_from_row is not None:
+            base = max([each for each in there if each.rows <= keep_from_row], default=base)
+        for snapshot in there[:-_NEWEST_KEPT]:
+            if snapshot != base:
+                with contextlib.suppress(OSError):
+                    os.unlink(snapshot.path)
+        return 0 if keep_from_row is None else min(base.seq, there[-_NEWEST_KEPT:][0].seq)
+
+
+def same_model(one: Any, other: Any, folder: str) -> bool:
+    """Tell whether two estimators are the same bit for bit, by their model files."""
+    contents = []
+    for number, estimator in enumerate((one, other)):
+        path = os.path.join(folder, f"{number}.bomkl")
+        modelfile.save(estimator, path)
+        with open(path, "rb") as file:
+            contents.append(file.read())
+        os.unlink(path)
+    return contents[0] == contents[1]

@@ -1,0 +1,143 @@
+"""What a data folder starts from, and how a model is brought up to its log."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from sklearn.base import is_classifier
+
+from bomkl import AutoMKLClassifier, AutoMKLRegressor, modelfile
+from bomkl.serve.columns import Columns
+from bomkl.serve.learner import MICRO_BATCH, Learner
+from bomkl.serve.log import Entry, Log, LogError
+from bomkl.serve.snapshots import Snapshots
+
+FRESH = "auto"
+
+
+@dataclass(frozen=True)
+class Start:
+    """The model before its first row; the same for the life of a data folder.
+
+    Parameters
+    ----------
+    model : str, default="auto"
+        "auto" for a fresh AutoMKL model, or the SHA-256 of a model file.
+    task : {"auto", "classify", "regress"}, default="auto"
+        What a fresh model learns; "auto" decides by the first label: a number with a decimal point is regression.
+    budget : int, default=1000
+        Budget of a fresh model.
+    drift : {None, "adapt"}, default=None
+        Whether a fresh model follows drift.
+    random_state : int, default=0
+        Source of all random draws of a fresh model.
+    """
+
+    model: str = FRESH
+    task: str = "auto"
+    budget: int = 1000
+    drift: str | None = None
+    random_state: int = 0
+
+    @classmethod
+    def of(cls, log: Log) -> Start:
+        """Return what a folder started from."""
+        return cls(**log.fact("start"))
+
+    def estimator(self, labels: str | None) -> Any:
+        """Make the fresh model that learns labels of a kind."""
+        kind = AutoMKLRegressor if labels == "number" else AutoMKLClassifier
+        return kind(budget=self.budget, drift=self.drift, random_state=self.random_state)
+
+    def difference(self, other: Start) -> str:
+        """Tell in words what another start has differently."""
+        pairs = zip(asdict(self).items(), asdict(other).values(), strict=True)
+        return ", ".join(f"{name} was {value!r}, not {now!r}" for (name, value), now in pairs if value != now)
+
+
+def set_up(folder: str, log: Log, start: Start, model_file: str | None) -> None:
+    """Write down what a new folder starts from; refuse to change that of one that has begun."""
+    if model_file is not None:
+        with open(model_file, "rb") as file:
+            start = replace(Start(), model=hashlib.file_digest(file, "sha256").hexdigest())
+    if (before := log.fact("start")) is not None:
+        if difference := Start(**before).difference(start):
+            raise LogError(f"{folder}: was begun differently ({difference}). Use the same options, or another folder.")
+        return
+    columns = None
+    if model_file is not None:
+        estimator = modelfile.load(model_file)
+        columns = columns_of(estimator)
+        Snapshots(folder).write(Learner(estimator))
+    log.begin()
+    log.set_fact("start", asdict(start))
+    if columns is not None:
+        log.set_fact("columns", columns.to_dict())
+    log.commit()
+
+
+def columns_of(estimator: Any) -> Columns | None:
+    """Tell which rows a model takes that has learned already; None for one that has not."""
+    if not hasattr(estimator, "n_features_in_"):
+        return None
+    names = getattr(estimator, "feature_names_in_", None)
+    names = [f"x{number + 1}" for number in range(estimator.n_features_in_)] if names is None else names.tolist()
+    kinds: dict[str, str | None] = dict.fromkeys(names, "number")
+    if not is_classifier(estimator):
+        return Columns(kinds, "number")
+    classes = estimator.classes_.tolist()
+    labels = {"b": "boolean", "i": "integer", "u": "integer", "f": "integer"}.get(
+        estimator.classes_.dtype.kind, "string"
+    )
+    if labels == "integer" and any(label != int(label) for label in classes):
+        raise LogError(
+            f"The classes of the model, {classes}, are not whole numbers, which a service cannot tell apart."
+        )
+    return Columns(kinds, labels, classes, closed=getattr(estimator, "_declared", True))
+
+
+def stored_columns(log: Log) -> Columns | None:
+    """Return what is known of the rows of a folder."""
+    stored = log.fact("columns")
+    return None if stored is None else Columns(**stored)
+
+
+def base(folder: str, log: Log) -> Learner:
+    """Return the model before the first entry that the log still has."""
+    snapshots, first = Snapshots(folder), log.first_seq()
+    for snapshot in snapshots.list():
+        if snapshot.seq == first - 1:
+            return snapshots.read(snapshot)
+    start = Start.of(log)
+    if first > 1 or start.model != FRESH:
+        raise LogError(f"{folder}: the snapshot before entry {first} of the log is missing.")
+    return Learner(start.estimator)
+
+
+def newest(folder: str, log: Log) -> Learner:
+    """Return the newest good snapshot, or failing that the model before the first entry."""
+    return Snapshots(folder).newest_good(log.first_seq(), log.seq) or base(folder, log)
+
+
+def catch_up(learner: Learner, log: Log, learned: Callable[[list[Entry], list[list[Any]]], None]) -> None:
+    """Learn the entries of the log that a model has not learned yet; `learned` is called with each group of them."""
+    columns = stored_columns(log)
+    for entries in _groups(log.entries(learner.seq)):
+        assert columns is not None  # written with the first row
+        learned(entries, learner.learn(entries, columns))
+
+
+def _groups(entries: Iterator[Entry]) -> Iterator[list[Entry]]:
+    group: list[Entry] = []
+    rows = 0
+    for entry in entries:
+        group.append(entry)
+        rows += len(entry.labels)
+        if rows >= MICRO_BATCH:
+            yield group
+            group, rows = [], 0
+    if group:
+        yield group

@@ -1,0 +1,189 @@
+import json
+import random
+import string
+
+import pytest
+
+from bomkl.serve import app
+from bomkl.serve.server import serve
+from bomkl.serve.service import Settings
+from bomkl.serve.start import Start
+
+GOOD = {"row": {"a": 1.0, "b": 2.0}, "y": 1}
+WRONG = [
+    (b"", 400, "body"),
+    (b"{", 400, "body"),
+    (b'{"row": {"a": 1, "b": "\xff"}, "y": 1}', 400, "body"),
+    (b'{"row":' * 10_000, 400, "body"),
+    (b"[]", 422, "body"),
+    ({"row": {"a": 1.0, "b": 2.0}}, 422, "y"),
+    ({"row": {"a": 1.0, "b": 2.0}, "y": None}, 422, "y"),
+    ({"row": {"a": 1.0, "b": 2.0}, "y": [1]}, 422, "y"),
+    ({"row": {"a": 1.0, "b": 2.0}, "y": "one"}, 422, "y"),
+    ({"row": {"a": 1.0, "b": 2.0}, "y": 2**70}, 422, "y"),
+    ({"row": {"a": 1.0, "b": 2.0}, "y": 1, "z": 1}, 422, "z"),
+    ({"row": {}, "y": 1}, 422, "row"),
+    ({"row": {"a": 1.0}, "y": 1}, 422, "row.b"),
+    ({"row": {"a": 1.0, "b": 2.0, "c": 3.0}, "y": 1}, 422, "row.c"),
+    ({"row": {"a": 1.0, "b": True}, "y": 1}, 422, "row.b"),
+    ({"row": {"a": 1.0, "b": {"c": 1}}, "y": 1}, 422, "row.b"),
+    ({"row": {"a": 1.0, "b": "x" * 20_000}, "y": 1}, 422, "row.b"),
+    ({"row": {"a": 1.0, "b": 10**400}, "y": 1}, 422, "row.b"),
+    (b'{"row": {"a": 1, "b": NaN}, "y": 1}', 422, "row.b"),
+    (b'{"row": {"a": 1, "b": 1e999}, "y": 1}', 422, "row.b"),
+    ({"rows": [GOOD["row"], {"a": 1.0, "b": "x"}], "y": [1, 1]}, 422, "rows[1].b"),
+    ({"rows": [GOOD["row"]], "y": [1, 1]}, 422, "body"),
+    ({"rows": [], "y": []}, 422, "rows"),
+    ({"rows": [GOOD["row"]] * 10_001, "y": [1] * 10_001}, 413, "rows"),
+]
+
+
+def test_a_wrong_body_is_refused_by_its_field_and_nothing_is_learned(serving):
+    with serving() as client:
+        client.ask("/v1/learn", GOOD)
+        for body, status, field in WRONG:
+            problem = client.ask("/v1/learn", body, status)
+            assert problem["field"] == field, problem
+            assert field in problem["detail"] or field == "body"
+        assert client.state()["rows"] == 1
+        assert client.ask("/v1/learn", GOOD)["rows"] == 2
+
+
+def test_content_types_are_strict(serving):
+    with serving() as client:
+        for kind in ("text/plain", "application/x-www-form-urlencoded", "", "application/python-pickle"):
+            response = client.post("/v1/learn", content=json.dumps(GOOD), headers={"content-type": kind})
+            assert response.status_code == 415
+            assert response.json()["field"] == "Content-Type"
+        zipped = {"content-type": "application/json", "content-encoding": "gzip"}
+        assert client.post("/v1/learn", content=b"x", headers=zipped).status_code == 415
+        arrow = {"content-type": "application/vnd.apache.arrow.stream"}
+        assert client.post("/v1/label", content=b"x", headers=arrow).status_code == 415
+        assert client.state()["rows"] == 0
+
+
+def test_bodies_are_bounded(serving, monkeypatch):
+    monkeypatch.setattr(app, "MOST_BYTES", 1000)
+    with serving() as client:
+        assert client.ask("/v1/learn", b" " * 1001, 413)["field"] == "body"
+
+
+def test_lines_are_named(serving):
+    with serving() as client:
+        client.ask("/v1/learn", GOOD)
+        lines = json.dumps(GOOD) + "\n\n" + json.dumps({"row": {"a": 1.0, "b": "x"}, "y": 1})
+        headers = {"content-type": "application/x-ndjson"}
+        for body, field in ((lines, "line 3.row.b"), ("{}\n{", "line 1.row"), ("\n\n", "body")):
+            response = client.post("/v1/learn", content=body, headers=headers)
+            assert (response.status_code, response.json()["field"]) == (422, field)
+
+
+def test_damaged_arrow_is_refused(serving, stream):
+    pa = pytest.importorskip("pyarrow")
+    rows, labels = stream
+    table = pa.table({"a": [r["a"] for r in rows], "b": [r["b"] for r in rows], "y": labels})
+    headers = {"content-type": "application/vnd.apache.arrow.stream"}
+
+    def written(content=table, options=None):
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, content.schema, options=options) as writer:
+            writer.write_table(content)
+        return sink.getvalue().to_pybytes()
+
+    whole, chance = written(), random.Random(0)
+    with serving() as client:
+        for _ in range(60):
+            body = bytearray(whole[: chance.randrange(1, len(whole))] if chance.random() < 0.5 else whole)
+            for _ in range(chance.randrange(1, 8)):
+                body[chance.randrange(min(len(body), 800))] ^= 1 << chance.randrange(8)
+            response = client.post("/v1/learn", content=bytes(body), headers=headers)
+            assert response.status_code in (200, 400, 413, 422)
+        squeezed = written(options=pa.ipc.IpcWriteOptions(compression="zstd"))
+        assert "compressed" in client.post("/v1/learn", content=squeezed, headers=headers).json()["detail"]
+        nested = written(pa.table({"a": [[1.0]], "y": [1]}))
+        assert client.post("/v1/learn", content=nested, headers=headers).json()["field"] == "a"
+        missing = written(pa.table({"a": [1.0]}))
+        assert client.post("/v1/learn", content=missing, headers=headers).json()["field"] == "y"
+
+
+def test_random_bodies_never_break_the_service(serving, stream):
+    from benchmarks.serve_fuzz import malformed
+
+    rows, labels = stream
+    with serving() as client:
+        client.learn(rows[:20], labels[:20])
+        for path, headers, body in malformed(seed=0, count=300):
+            response = client.post(path, content=body, headers=headers)
+            assert 400 <= response.status_code < 500, (path, headers, body[:200])
+            assert response.json()["field"]
+        assert client.state()["rows"] == 20
+        client.learn(rows[20:], labels[20:])
+
+
+def test_too_many_rows_at_once_are_sent_away(serving, stream):
+    rows, labels = stream
+    with serving(most_queued=10) as client:
+        client.learn(rows[:50], labels[:50])  # one request is taken whatever its size
+        client.service._queued = 8
+        response = client.post("/v1/learn", json={"rows": rows[:3], "y": labels[:3]})
+        assert response.status_code == 429
+        assert int(response.headers["retry-after"]) >= 1
+        client.service._queued = 0
+        client.learn(rows[:3], labels[:3])
+
+
+def test_rows_that_wait_for_a_label_are_bounded(serving, stream):
+    rows, _ = stream
+    with serving(most_waiting=2) as client:
+        client.ask("/v1/predict", {"rows": rows[:2], "ids": ["a", "b"]})
+        client.ask("/v1/predict", {"row": rows[2], "id": "c"}, 429)
+        client.ask("/v1/label", {"id": "a", "y": 1})
+        client.ask("/v1/predict", {"row": rows[2], "id": "c"})
+
+
+def test_classes_are_bounded(serving, stream):
+    names = [f"class {number}" for number in range(1001)]
+    with serving() as client:
+        assert client.learn([stream[0][0]] * 1001, names, 422)["field"] == "y[1000]"
+
+
+def test_the_token_is_needed_for_everything_but_the_empty_page(serving):
+    with serving(token="secret") as client:
+        for path in ("/v1/state", "/v1/model", "/v1/events", "/metrics", "/docs", "/openapi.json"):
+            response = client.get(path)
+            assert response.status_code == 401
+            assert response.headers["www-authenticate"] == "Bearer"
+        assert client.post("/v1/predict", json={"row": {"a": 1}}).status_code == 401
+        assert client.get("/v1/state", headers={"authorization": "Bearer secre"}).status_code == 401
+        assert client.get("/v1/state", headers={"authorization": "Bearer secret"}).status_code == 200
+        assert client.get("/").status_code == client.get("/healthz").status_code == 200
+
+
+def test_other_addresses_need_a_token(tmp_path):
+    with pytest.raises(ValueError, match="--token"):
+        serve(str(tmp_path), Start(), None, Settings(), "0.0.0.0", 0, None)
+
+
+def test_other_host_names_are_refused_on_loopback(serving):
+    with serving() as client:
+        assert client.get("/v1/state", headers={"host": "evil.example"}).status_code == 421
+        for host in ("localhost:8000", "127.0.0.1", "127.0.0.1:1", "[::1]:8000", "[::1]"):
+            assert client.get("/v1/state", headers={"host": host}).status_code == 200
+
+
+def test_pages_of_other_sites_get_nothing(serving):
+    with serving() as client:
+        response = client.get("/", headers={"origin": "https://evil.example"})
+        assert "access-control-allow-origin" not in response.headers
+        assert response.headers["x-content-type-options"] == "nosniff"
+        policy = response.headers["content-security-policy"]
+        assert "default-src 'none'; script-src 'self';" in policy
+        assert "frame-ancestors 'none'" in policy
+
+
+def test_idempotency_keys_are_checked(serving):
+    with serving() as client:
+        for key in ("", "x" * 201, "a b"):
+            problem = client.ask("/v1/learn", GOOD, 422, **{"idempotency-key": key})
+            assert problem["field"] == "Idempotency-Key"
+        client.ask("/v1/learn", GOOD, **{"idempotency-key": string.punctuation})
