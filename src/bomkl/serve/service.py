@@ -134,7 +134,7 @@ class Service:
         self._snapshot_thread: threading.Thread | None = None
         self._snapshot_rows = max((each.rows for each in self.snapshots.list()), default=0)
         self._snapshot_time = 0.0
-        self._prune_through = 0
+        self._prune_through = self.snapshots.prune(settings.keep_log)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._threads = [
             threading.Thread(target=self._guarded, args=(run,), name=name)
@@ -489,9 +489,8 @@ class Service:
         try:
             if not self._replies_stored(learner.seq):
                 return
-            snapshot = self.snapshots.write(learner)
-            keep = None if self.settings.keep_log is None else max(snapshot.rows - self.settings.keep_log, 0)
-            self._prune_through = self.snapshots.prune(keep)
+            self.snapshots.write(learner)
+            self._prune_through = self.snapshots.prune(self.settings.keep_log)
             self.snapshot_failure = None
         except (OSError, ValueError) as error:  # the log has everything; the next snapshot may succeed
             self.snapshot_failure = str(error)

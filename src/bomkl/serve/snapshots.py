@@ -90,23 +90,25 @@ class Snapshots:
                 print(f"bomkl: {error} Going back to the snapshot before.", file=sys.stderr)
         return None
 
-    def prune(self, keep_from_row: int | None) -> int:
+    def prune(self, keep_rows: int | None) -> int:
         """Delete snapshots that are not needed any more, and return the last entry that the log need not keep.
 
         Parameters
         ----------
-        keep_from_row : int or None
-            The first row that the log must keep; None keeps all.
+        keep_rows : int or None
+            Rows that the log must keep; None keeps all.
         """
         there = self.list()
+        if not there:
+            return 0
         base = there[0]
-        if keep_from_row is not None:
-            base = max([each for each in there if each.rows <= keep_from_row], default=base)
+        if keep_rows is not None:
+            base = max([each for each in there if each.rows <= there[-1].rows - keep_rows], default=base)
         for snapshot in there[:-_NEWEST_KEPT]:
             if snapshot != base:
                 with contextlib.suppress(OSError):
                     os.unlink(snapshot.path)
-        return 0 if keep_from_row is None else min(base.seq, there[-_NEWEST_KEPT:][0].seq)
+        return 0 if keep_rows is None else min(base.seq, there[-_NEWEST_KEPT:][0].seq)
 
 
 def same_model(one: Any, other: Any, folder: str) -> bool:

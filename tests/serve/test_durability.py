@@ -1,0 +1,195 @@
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from bomkl import modelfile
+from bomkl._files import locked
+from bomkl.serve.log import Log, LogError, log_path
+from bomkl.serve.replay import Replay, Report
+from bomkl.serve.server import serve
+from bomkl.serve.service import Settings
+from bomkl.serve.snapshots import Snapshots
+from bomkl.serve.start import Start
+
+
+def verdicts(folder):
+    return [line.problem for line in Replay(str(folder)).run() if not isinstance(line, Report)]
+
+
+@pytest.fixture
+def three_snapshots(serving, stream, tmp_path):
+    """A folder with a snapshot after 80, 140 and 200 rows, and the model after the last."""
+    rows, labels = stream
+    for begin, end in ((0, 80), (80, 140), (140, 200)):
+        with serving() as client:
+            client.learn(rows[begin:end], labels[begin:end])
+            model = client.get("/v1/model").content
+    return tmp_path / "data", model
+
+
+def test_every_snapshot_is_the_model_that_the_log_gives(three_snapshots):
+    folder, _ = three_snapshots
+    assert [each.rows for each in Snapshots(str(folder)).list()] == [80, 140, 200]
+    assert verdicts(folder) == [None, None, None]
+
+
+@pytest.mark.parametrize("damaged", [1, 2, 3])
+def test_a_damaged_snapshot_falls_back_to_the_one_before(three_snapshots, serving, damaged, capsys):
+    folder, model = three_snapshots
+    for snapshot in Snapshots(str(folder)).list()[-damaged:]:
+        with open(snapshot.path, "r+b") as file:
+            file.seek(3000)
+            file.write(b"damaged")
+    with serving() as client:
+        assert client.state()["rows"] == 200
+        assert client.get("/v1/model").content == model
+    assert capsys.readouterr().err.count("checksum is wrong") == damaged
+    assert sum(problem is not None for problem in verdicts(folder)) == damaged
+
+
+def test_replay_finds_a_snapshot_of_another_model(three_snapshots):
+    folder, _ = three_snapshots
+    first, second, _ = Snapshots(str(folder)).list()
+    notes = modelfile.read(second.path).notes
+    modelfile.save(modelfile.load(first.path), second.path, notes)
+    assert verdicts(folder) == [None, "its model differs from that of the log", None]
+
+
+def test_a_log_that_lost_an_entry_is_not_served(three_snapshots, serving):
+    folder, _ = three_snapshots
+    for snapshot in Snapshots(str(folder)).list():
+        os.unlink(snapshot.path)
+    database = sqlite3.connect(log_path(folder))
+    with database:
+        database.execute("DELETE FROM entries WHERE seq = 2")
+    database.close()
+    with pytest.raises(LogError, match="entry 2 of the log is missing"), serving():
+        pass
+
+
+def test_replay_works_beside_a_running_service(serving, stream, tmp_path):
+    rows, labels = stream
+    with serving() as client:
+        client.learn(rows, labels)
+        run = Replay(str(tmp_path / "data"))
+        *_, last = run.run()
+        assert (last.rows, last.error) == (200, client.state()["error"])
+
+
+def test_the_log_keeps_as_many_rows_as_told(serving, stream, tmp_path):
+    rows, labels = stream
+    for begin in range(0, 200, 25):
+        with serving(keep_log=60) as client:
+            client.learn(rows[begin : begin + 25], labels[begin : begin + 25], key=str(begin))
+            model = client.get("/v1/model").content
+    with serving(keep_log=60) as client:
+        while client.service._prune_through:
+            time.sleep(0.01)
+    folder = str(tmp_path / "data")
+    log = Log(folder, read_only=True)
+    assert log.rows == 200
+    assert 60 <= sum(len(entry.labels) for entry in log.entries(log.first_seq() - 1)) < 110
+    run = Replay(folder)
+    assert [line.problem for line in run.run() if not isinstance(line, Report)]
+    run.save(str(tmp_path / "again.bomkl"))
+    assert (tmp_path / "again.bomkl").read_bytes() == model
+    with serving(keep_log=60) as client:
+        assert client.get("/v1/model").content == model
+
+
+def test_a_second_process_is_refused(tmp_path):
+    with locked(log_path(tmp_path)), pytest.raises(LogError, match="another process serves this folder"):
+        serve(str(tmp_path), Start(), None, Settings(), "127.0.0.1", 0, None)
+
+
+def test_other_options_on_the_same_folder_are_refused(serving):
+    with serving():
+        pass
+    with pytest.raises(LogError, match="budget was 30, not 31"), serving(start=Start(budget=31)):
+        pass
+
+
+def test_a_file_that_is_no_log_is_refused(tmp_path):
+    (tmp_path / "log.sqlite").write_bytes(b"something else" * 100)
+    with pytest.raises(LogError, match="not a log of bomkl serve"):
+        Log(str(tmp_path))
+    with pytest.raises(LogError, match="there is no log here"):
+        Replay(str(tmp_path / "nowhere"))
+
+
+def test_a_full_disk_refuses_rows_and_loses_none(serving, stream, tmp_path):
+    """SQLite itself says that the disk is full: the file may not grow beyond its pages."""
+    rows, labels = stream
+    with serving() as client:
+        client.learn(rows[:50], labels[:50])
+        database = client.service._log._db
+        pages = database.execute("PRAGMA page_count").fetchone()[0]
+        database.execute(f"PRAGMA max_page_count={pages}")
+        learned, refused = 50, 0
+        for at in range(50, 100):
+            response = client.post("/v1/learn", json={"rows": rows[at:] * 10, "y": labels[at:] * 10})
+            if response.status_code == 507:
+                refused += 1
+                assert "disk is full" in response.json()["detail"]
+                assert response.headers["retry-after"]
+            else:
+                learned = response.json()["rows"]
+        assert refused
+        assert client.state()["rows"] == learned
+        assert client.ask("/v1/predict", {"row": rows[0]})["prediction"] in (0, 1)
+        database.execute("PRAGMA max_page_count=1000000")
+        assert client.learn(rows[100:], labels[100:])["rows"] == learned + 100
+    assert verdicts(tmp_path / "data") == [None]
+
+
+def test_concurrent_repeats_of_one_request_are_learned_once(serving, stream):
+    rows, labels = stream
+    replies = []
+    with serving() as client:
+
+        def send(number):
+            replies.append(
+                (number, client.learn(rows[number * 10 :][:10], labels[number * 10 :][:10], key=str(number)))
+            )
+
+        threads = [threading.Thread(target=send, args=(at % 20,)) for at in range(60)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert client.state()["rows"] == 200
+    assert len(replies) == 60
+    assert len({(number, str(reply)) for number, reply in replies}) == 20
+
+
+def test_killed_again_and_again_it_loses_nothing(tmp_path):
+    from benchmarks.serve_kills import run
+
+    figures = run(tmp_path / "data", kills=2, seed=0, budget=30)
+    assert figures["acknowledged"] > 0
+    assert (figures["lost"], figures["twice"], figures["never_sent"]) == (0, 0, 0)
+    assert figures["model_is_that_of_one_run"]
+    assert figures["log_intact"] == "ok"
+
+
+def test_push_streams_a_file(serving, stream, tmp_path):
+    rows, labels = stream
+    lines = ["a,b,label", *(f"{row['a']!r},{row['b']!r},{y}" for row, y in zip(rows, labels, strict=True))]
+    (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
+    with serving() as client:
+        command = [sys.executable, "-m", "bomkl.cli", "push", str(tmp_path / "rows.csv"), "--url", str(client.base_url)]
+        for _ in range(2):  # the second one learns nothing
+            done = subprocess.run([*command, "--batch", "64", "--key", "k"], capture_output=True, text=True, check=True)
+            figures = dict(line.split("\t") for line in done.stdout.splitlines())
+            assert figures["rows"] == "200"
+            assert float(figures["error"]) == pytest.approx(client.state()["error"], abs=0.01)
+        assert client.state()["rows"] == 200
+        client.learn(rows, labels)
+        gone = subprocess.run([*command, "--label", "c"], capture_output=True, text=True)
+        assert gone.returncode == 1
+        assert "there is no label column 'c'" in gone.stderr
