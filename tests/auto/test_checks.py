@@ -24,6 +24,7 @@ ESTIMATORS = [
 
 
 @pytest.mark.filterwarnings("ignore:y holds only one class")
+@pytest.mark.filterwarnings("ignore:The first 20 rows, which fill the budget, all have the same label")
 @pytest.mark.filterwarnings(f"ignore::{SkipTestWarning.__module__}.{SkipTestWarning.__name__}")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=lambda estimator: EXPECTED_FAILURES)
 def test_scikit_learn_checks(estimator, check):
