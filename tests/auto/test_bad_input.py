@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_matrix
 
@@ -167,3 +168,12 @@ def test_what_hardly_makes_sense_is_warned_of():
     for kind in (AutoMKLClassifier, AutoMKLRegressor):
         with pytest.warns(UserWarning, match="budget=3 is very small"):
             kind(3).fit(X, Y)
+
+
+@pytest.mark.parametrize("kind", [AutoMKLClassifier, AutoMKLRegressor])
+@pytest.mark.parametrize("weight", [[0, 0], (0, 0), np.zeros(2), pd.Series([0, 0])], ids=type)
+def test_rows_of_no_weight_in_midstream_change_nothing(kind, weight):
+    model = kind(20, random_state=0).partial_fit(X[:60], Y[:60])
+    before = pickle.dumps(model)
+    assert pickle.dumps(model.partial_fit(X[:2], Y[:2], sample_weight=weight)) == before
+    assert len(model.score_and_learn(X[:2], Y[:2], sample_weight=weight)) == 2

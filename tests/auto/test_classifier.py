@@ -119,6 +119,20 @@ class TestLabels:
         assert auto.predict_proba(X).shape == (600, 3)
         assert np.mean(auto.predict(X) == y) > 0.9
 
+    def test_large_labels_of_mixed_integer_types_stay_apart(self):
+        big, rows, half = 2**53, np.arange(40.0)[:, None], np.arange(40) % 2
+        model = AutoMKLClassifier(10, random_state=0).partial_fit(rows, (big + half).astype(np.int64))
+        model.partial_fit(rows, (big + 2 * half).astype(np.uint64))
+        assert model.classes_.tolist() == [big, big + 1, big + 2]
+        assert model.classes_.dtype == np.int64
+        with pytest.raises(ValueError, match="floating-point numbers"):
+            model.partial_fit(rows, half + 0.0)
+        model.partial_fit(rows, np.full(40, 2**63, dtype=np.uint64))
+        assert model.classes_.tolist() == [big, big + 1, big + 2, 2**63]
+        with pytest.raises(ValueError, match="one type of integers"):
+            model.partial_fit(rows, -half)
+        assert model.classes_.tolist() == [big, big + 1, big + 2, 2**63]
+
 
 class TestWeights:
     @pytest.mark.parametrize("drift", [None, "adapt"])

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from bomkl._validation import check_class_weights, parameter_error
 from bomkl.auto.estimator import AutoEstimator
 from bomkl.auto.geometry import Float
+from bomkl.auto.labels import alike
 from bomkl.auto.rebuild import Mapper
 from bomkl.auto.rows import Drawn
 
@@ -276,12 +277,11 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         check_classification_targets(labels)
         return labels
 
-    def _known_labels(self, y: NDArray[Any], classes: Any, first: bool) -> tuple[NDArray[Any], bool]:
+    def _known_labels(self, y: NDArray[Any], given: NDArray[Any] | None, first: bool) -> tuple[NDArray[Any], bool]:
         """Labels in their order after these rows, and whether no more may come."""
         known = None if first else self._labels
         declared = not first and self._declared
-        if classes is not None:
-            given = np.unique(np.asarray(classes))
+        if given is not None:
             if known is not None and (len(np.setdiff1d(known, given)) or (declared and len(given) != len(known))):
                 raise ValueError(f"classes={given} is not the same as before: {self.classes_}.")
             known = given if known is None else np.concatenate([known, np.setdiff1d(given, known)])
@@ -362,9 +362,13 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         self._prepare(first)
         X = self._check_rows(X, first)
         y = self._check_labels(X, y)
+        none = np.empty(0, dtype=y.dtype)
+        before, given, y = alike([none if first else self._labels, none if classes is None else np.unique(classes), y])
+        if not first:
+            self._labels = before
         weight = self._check_weight(sample_weight, X)
         counted = weight > 0
-        labels, declared = self._known_labels(y[counted], classes, first)
+        labels, declared = self._known_labels(y[counted], None if classes is None else given, first)
         by_class = self._class_weights(y, labels, whole_set)
         codes = label_codes(y, labels)
         if by_class is not None:
@@ -424,6 +428,8 @@ def label_codes(y: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]:
 
 def _pieces(codes: NDArray[np.intp], counted: NDArray[np.bool_], known: int) -> Iterator[tuple[int, int, str]]:
     """Cut rows where a third or later label comes for the first time and where rows of weight zero begin or end."""
+    if len(codes) == 0:
+        return
     kinds = np.where(counted, 0, 1)
     for code in range(known, int(codes.max(initial=-1)) + 1):
         kinds[np.flatnonzero(counted & (codes == code))[:1]] = 2

@@ -128,12 +128,11 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
         return checked_columns(X)
 
     def _check_weight(self, sample_weight: Any, X: Any) -> Float:
-        if hasattr(self, "_learner") and isinstance(sample_weight, list | np.ndarray) and not np.any(sample_weight):
-            # In the midst of a stream there may be nothing to learn, for scikit-learn always an error
-            sample_weight = np.ones(len(sample_weight))
-            return np.zeros_like(_check_sample_weight(sample_weight, X, dtype=np.float64))
         try:
-            np.asarray(sample_weight, dtype=np.float64)
+            given = np.asarray(sample_weight, dtype=np.float64)
+            if hasattr(self, "_learner") and given.ndim == 1 and not given.any():
+                # In the midst of a stream there may be nothing to learn, for scikit-learn always an error
+                return np.zeros_like(_check_sample_weight(np.ones(len(given)), X, dtype=np.float64))
         except (TypeError, ValueError):
             wrong = first_not_a_number(sample_weight)
             raise parameter_error(type(self).__name__, "sample_weight", "numbers", wrong) from None
