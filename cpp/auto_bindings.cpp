@@ -8,6 +8,7 @@
 #include "auto_combination.hpp"
 #include "auto_features.hpp"
 #include "auto_newton.hpp"
+#include "auto_one_row.hpp"
 #include "auto_rounds.hpp"
 
 namespace nb = nanobind;
@@ -53,22 +54,29 @@ void bind_normal_scores(In<double, 2> x, In<double, 2> sorted, In<double, 1> tab
                   out.data());
 }
 
+KernelMap kernel_map(int columns, int kernel, double scale, const In<float, 3>& landmarks, const In<float, 1>& norms,
+                     const In<float, 3>& whiten, int rank) {
+    require(kernel >= 0 && kernel <= int(PoolKernel::laplacian), "unknown kernel");
+    require(landmarks.shape(1) == std::size_t(columns) && landmarks.shape(2) == kTile &&
+                norms.size() == landmarks.shape(0) * kTile && whiten.shape(2) == kTile && whiten.shape(1) <= norms.size() &&
+                rank >= 0 && std::size_t(rank) < whiten.shape(0) * kTile,
+            "the shapes of a kernel map do not fit together");
+    return {PoolKernel(kernel),
+            scale,
+            landmarks.data(),
+            norms.data(),
+            int(whiten.shape(1)),
+            int(landmarks.shape(0)),
+            columns,
+            whiten.data(),
+            rank,
+            int(whiten.shape(0))};
+}
+
 void bind_kernel_features(In<float, 2> x, int kernel, double scale, In<float, 3> landmarks, In<float, 1> norms,
                           In<float, 3> whiten, int rank, InOut<float, 2> out) {
-    require(kernel >= 0 && kernel <= int(PoolKernel::laplacian), "unknown kernel");
-    const KernelMap map{PoolKernel(kernel),
-                        scale,
-                        landmarks.data(),
-                        norms.data(),
-                        int(whiten.shape(1)),
-                        int(landmarks.shape(0)),
-                        int(x.shape(1)),
-                        whiten.data(),
-                        rank,
-                        int(whiten.shape(0))};
-    require(landmarks.shape(1) == x.shape(1) && landmarks.shape(2) == kTile && norms.size() == landmarks.shape(0) * kTile &&
-                whiten.shape(2) == kTile && whiten.shape(1) <= norms.size() && rank >= 0 &&
-                std::size_t(rank) < out.shape(1) && out.shape(0) == x.shape(0) && out.shape(1) == whiten.shape(0) * kTile,
+    const KernelMap map = kernel_map(int(x.shape(1)), kernel, scale, landmarks, norms, whiten, rank);
+    require(out.shape(0) == x.shape(0) && out.shape(1) == whiten.shape(0) * kTile,
             "the shapes of a kernel map do not fit together");
     const auto& with = primitives();
     nb::gil_scoped_release release;
@@ -212,6 +220,146 @@ std::tuple<double, double, double> bind_round_units(int log_rows) {
     return {units.information, units.coarse, units.fine};
 }
 
+// ---------------------------------------------------------------- one row
+
+template <class T, int dimensions>
+In<T, dimensions> array_of(nb::handle owner, const char* name) {
+    return nb::cast<In<T, dimensions>>(owner.attr(name));
+}
+
+template <class T, int dimensions>
+InOut<T, dimensions> changing_array_of(nb::handle owner, const char* name) {
+    return nb::cast<InOut<T, dimensions>>(owner.attr(name));
+}
+
+// A learner prepared for single rows. It works on the learner's own arrays, which must not be replaced meanwhile. Every call
+// keeps the GIL, so each is one step for other threads and for interrupts. It does not refer to the learner, which keeps it.
+class OneRowOfLearner {
+public:
+    OneRowOfLearner(nb::object learner, nb::object relevance_standard, nb::object relevance_normal, nb::list views, double clip,
+                    double far, int leading, double share, int outputs, int task)
+        : keep_(nb::make_tuple(relevance_standard, relevance_normal, learner.attr("geometry"))), components_(learner.attr("components")), outputs_(outputs), task_(Task(task)), target_(outputs), out_(outputs) {
+        require(task >= 0 && task <= int(Task::huber) && outputs > 0, "unknown task");
+        const nb::object geometry = learner.attr("geometry"), combination = learner.attr("combination");
+        const auto mean = array_of<double, 1>(geometry, "mean"), deviation = array_of<double, 1>(geometry, "deviation"),
+                   middle = array_of<double, 1>(geometry, "middle"), table = array_of<double, 1>(geometry, "score_table"),
+                   normal_mean = array_of<double, 1>(geometry, "normal_mean"),
+                   normal_deviation = array_of<double, 1>(geometry, "normal_deviation");
+        const auto sorted = array_of<double, 2>(geometry, "sorted_columns");
+        const auto axes = array_of<float, 3>(geometry, "axes");
+        const auto first = nb::cast<In<float, 1>>(relevance_standard), second = nb::cast<In<float, 1>>(relevance_normal);
+        const std::size_t d = mean.size();
+        require(deviation.size() == d && middle.size() == d && normal_mean.size() == d && normal_deviation.size() == d &&
+                    first.size() == d && second.size() == d && sorted.shape(0) == d && table.size() == 2 * sorted.shape(1) + 1 &&
+                    axes.shape(0) == 1 && axes.shape(1) == d && axes.shape(2) == kTile && leading >= 0 && leading <= kTile,
+                "the arrays of a geometry do not fit together");
+        const Columns columns{int(d), mean.data(), deviation.data(), middle.data(), nb::cast<double>(geometry.attr("common")),
+                              sorted.data(), sorted.shape(1), table.data(), normal_mean.data(), normal_deviation.data(),
+                              axes.data(), first.data(), second.data(), clip, far, leading};
+        std::vector<OneComponent> parts;
+        std::size_t i = 0;
+        for (nb::handle component : components_) {
+            const nb::object features = component.attr("features"), regression = component.attr("regression");
+            keep_ = nb::make_tuple(keep_, features, regression);
+            parts.push_back({nb::cast<int>(views[i++]), false, {}, regression_of(regression), nb::cast<int>(regression.attr("open")),
+                             {}, {}, {}, {}, {}});
+            OneComponent& part = parts.back();
+            require(part.open >= 0 && part.open < kBlock && part.m.outputs == outputs && part.view >= -1 && part.view < n_views,
+                    "a component does not fit its learner");
+            if (part.view < 0) {
+                part.both = nb::cast<bool>(features.attr("both"));
+                require(std::size_t(part.m.rank) == (part.both ? 2 * d : d) + 1, "the columns do not fit their component");
+            } else {
+                part.map = kernel_map(int(part.view == leading_view ? std::size_t(leading) : d), nb::cast<int>(features.attr("number")),
+                                      nb::cast<double>(features.attr("scale")), array_of<float, 3>(features, "landmarks"),
+                                      array_of<float, 1>(features, "norms"), array_of<float, 3>(features, "whiten"),
+                                      nb::cast<int>(features.attr("rank")));
+                require(part.map.rank + 1 == part.m.rank && part.map.rank_tiles == part.m.tiles, "a kernel does not fit its component");
+            }
+        }
+        auto w = changing_array_of<double, 2>(combination, "stack_w");
+        auto P = changing_array_of<double, 3>(combination, "stack_covariance");
+        auto weights = changing_array_of<double, 1>(combination, "weights"), log_final = changing_array_of<double, 1>(combination, "log_final");
+        loss_sum_ = changing_array_of<double, 1>(combination, "loss_sum");
+        error_sum_ = changing_array_of<double, 1>(combination, "error_sum");
+        keep_ = nb::make_tuple(keep_, combination);
+        const std::size_t m = parts.size();
+        require(m > 0 && weights.size() == m && w.shape(1) == m && P.shape(0) == w.shape(0) && P.shape(1) == m && P.shape(2) == m &&
+                    log_final.size() == w.shape(0) + 1 && loss_sum_.size() == m && error_sum_.size() == m,
+                "the arrays of a combination do not fit together");
+        row_.emplace(primitives(), columns, std::move(parts),
+                     Combination{int(m), int(w.shape(0)), w.data(), P.data(), weights.data(), log_final.data(), share}, outputs_, task_);
+    }
+
+    // Writes the scores, of scaled targets; false where the row is not one of finite numbers or a score is not finite.
+    bool score(In<double, 1> x, InOut<double, 1> out, double largest) {
+        if (!fits(x, out)) return false;
+        take(x, largest);
+        row_->score(clipped_.data(), out_.data());
+        if (!std::all_of(out_.begin(), out_.end(), [](double value) { return std::isfinite(value); })) return false;
+        std::copy(out_.begin(), out_.end(), out.data());
+        return true;
+    }
+
+    // Scores a row and learns it: y is a class number or scaled target. False, with nothing changed, where another thread may
+    // be reading this learner, the row closes a block, or `score` would refuse it.
+    // What a count of mistakes is kept in, by the name of "_mistakes", is counted up in the same step.
+    bool learn(nb::object learner, In<double, 1> x, double y, double weight, InOut<double, 1> out, double largest,
+               InOut<double, 1> error_rows, In<std::int64_t, 1> places, nb::dict counts) {
+        if (nb::cast<bool>(learner.attr("shared")) || !row_->has_room() || places.size() != row_->size()) return false;
+        if (!score(x, out, largest)) return false;
+        if (task_ == Task::multiclass) {
+            require(y >= 0 && y < outputs_, "there is no such class");
+            std::fill(target_.begin(), target_.end(), 0.0);
+            target_[std::size_t(y)] = 1;
+        } else {
+            target_[0] = y;
+        }
+        row_->learn(target_.data(), weight, loss_sum_.data(), error_sum_.data());
+        for (std::size_t i = 0; i < places.size(); ++i)
+            if (places.data()[i] >= 0 && std::size_t(places.data()[i]) < error_rows.size()) error_rows.data()[places.data()[i]] += 1;
+        std::size_t i = 0;
+        for (nb::handle component : components_) {
+            const nb::object regression = component.attr("regression");
+            regression.attr("open") = row_->open(i++);
+            regression.attr("unchecked") = nb::cast<double>(regression.attr("unchecked")) + weight;
+        }
+        learner.attr("seen") = nb::cast<std::int64_t>(learner.attr("seen")) + 1;
+        if (point_error(out_.data(), target_.data(), outputs_, task_) == 1 && counts.contains("_mistakes"))
+            counts["_mistakes"] = nb::cast<std::int64_t>(counts["_mistakes"]) + 1;
+        return true;
+    }
+
+private:
+    static constexpr int leading_view = leading;
+
+    static Component regression_of(nb::handle r) {
+        auto w = changing_array_of<double, 2>(r, "w");
+        auto P = changing_array_of<float, 3>(r, "P"), V = changing_array_of<float, 3>(r, "V");
+        auto rows = changing_array_of<float, 2>(r, "rows"), U = changing_array_of<float, 2>(r, "U");
+        auto M = changing_array_of<double, 2>(r, "M"), a = changing_array_of<double, 2>(r, "a");
+        auto c = changing_array_of<double, 1>(r, "c"), trace = changing_array_of<double, 1>(r, "trace");
+        return component(w, P, rows, U, M, c, a, V, trace);
+    }
+
+    bool fits(const In<double, 1>& x, const InOut<double, 1>& out) const {
+        return x.size() == std::size_t(row_->columns()) && out.size() == std::size_t(outputs_) &&
+               std::all_of(x.data(), x.data() + x.size(), [](double value) { return std::isfinite(value); });
+    }
+
+    void take(const In<double, 1>& x, double largest) {
+        clipped_.resize(x.size());
+        for (std::size_t j = 0; j < x.size(); ++j) clipped_[j] = std::clamp(x.data()[j], -largest, largest);
+    }
+
+    nb::object keep_, components_;
+    int outputs_;
+    Task task_;
+    std::vector<double> target_, out_, clipped_;
+    InOut<double, 1> loss_sum_, error_sum_;
+    std::optional<OneRow> row_;
+};
+
 }  // namespace
 
 void bind_auto(nb::module_& m, const InstructionSet& (*chosen_set)()) {
@@ -226,6 +374,12 @@ void bind_auto(nb::module_& m, const InstructionSet& (*chosen_set)()) {
           "weight"_a, "task"_a, "loosen"_a, "open"_a, "to_boundary"_a, "scores"_a);
     m.def("close_block", &bind_close_block, "w"_a, "P"_a, "rows"_a, "U"_a, "M"_a, "c"_a, "a"_a, "V"_a, "trace"_a, "open"_a);
     m.def("current_means", &bind_current_means, "w"_a, "P"_a, "rows"_a, "U"_a, "M"_a, "c"_a, "a"_a, "V"_a, "trace"_a, "open"_a, "out"_a);
+    nb::class_<OneRowOfLearner>(m, "OneRow")
+        .def(nb::init<nb::object, nb::object, nb::object, nb::list, double, double, int, double, int, int>(), "learner"_a,
+             "relevance_standard"_a, "relevance_normal"_a, "views"_a, "clip"_a, "far"_a, "leading"_a, "share"_a, "outputs"_a,
+             "task"_a)
+        .def("score", &OneRowOfLearner::score, "x"_a, "out"_a, "largest"_a)
+        .def("learn", &OneRowOfLearner::learn, "learner"_a, "x"_a, "y"_a, "weight"_a, "out"_a, "largest"_a, "error_rows"_a, "places"_a, "counts"_a);
     m.def("linear_scores", &bind_linear_scores, "features"_a, "w"_a, "rank"_a, "out"_a);
     m.def("combine_scores", &bind_combine_scores, "w"_a, "P"_a, "weights"_a, "log_final"_a, "scores"_a, "task"_a, "out"_a);
     m.def("combine_rows", &bind_combine_rows, "w"_a, "P"_a, "weights"_a, "log_final"_a, "share"_a, "scores"_a, "y"_a,

@@ -57,19 +57,29 @@ inline int depth(const float* tile, int rows) {
     return rows;
 }
 
-inline void kernel_features(const Primitives<float>& with, const KernelMap& map, const float* x, std::size_t n, float* out) {
+inline std::vector<int> depths(const KernelMap& map) {
+    std::vector<int> found(map.rank_tiles);
+    for (int q = 0; q < map.rank_tiles; ++q) found[q] = depth(map.whiten + std::size_t(q) * map.n_landmarks * kTile, map.n_landmarks);
+    return found;
+}
+
+// Features of n rows, n at most kBlock; values has room for (n, 64 * landmark_tiles).
+inline void block_features(const Primitives<float>& with, const KernelMap& map, const std::vector<int>& depths, const float* x,
+                           int n, float* values, float* out) {
     const std::size_t width = std::size_t(map.rank_tiles) * kTile, values_width = std::size_t(map.landmark_tiles) * kTile;
-    std::vector<float> values(kBlock * values_width);
-    const auto tile = [&](int q) { return map.whiten + std::size_t(q) * map.n_landmarks * kTile; };
-    std::vector<int> depths(map.rank_tiles);
-    for (int q = 0; q < map.rank_tiles; ++q) depths[q] = depth(tile(q), map.n_landmarks);
-    for (std::size_t begin = 0; begin < n; begin += kBlock) {
-        const int count = int(std::min<std::size_t>(kBlock, n - begin));
-        kernel_values(with, map, x + begin * map.features, count, values.data());
-        for (int q = 0; q < map.rank_tiles; ++q)
-            multiply(with, values.data(), values_width, count, depths[q], tile(q), 1, out + begin * width + q * kTile, width);
-        for (int t = 0; t < count; ++t) out[(begin + t) * width + map.rank] = 1.0f;
-    }
+    kernel_values(with, map, x, n, values);
+    for (int q = 0; q < map.rank_tiles; ++q)
+        multiply(with, values, values_width, n, depths[q], map.whiten + std::size_t(q) * map.n_landmarks * kTile, 1,
+                 out + q * kTile, width);
+    for (int t = 0; t < n; ++t) out[t * width + map.rank] = 1.0f;
+}
+
+inline void kernel_features(const Primitives<float>& with, const KernelMap& map, const float* x, std::size_t n, float* out) {
+    std::vector<float> values(std::size_t(kBlock) * map.landmark_tiles * kTile);
+    const std::vector<int> found = depths(map);
+    for (std::size_t begin = 0; begin < n; begin += kBlock)
+        block_features(with, map, found, x + begin * map.features, int(std::min<std::size_t>(kBlock, n - begin)), values.data(),
+                       out + begin * map.rank_tiles * kTile);
 }
 
 // Normal scores: the place of each value among the sorted values of its column, looked up in a table of 2 n + 1 entries.

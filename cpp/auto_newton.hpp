@@ -192,6 +192,34 @@ inline double gain_direction(const Primitives<float>& with, Component& m, int u)
     return length;
 }
 
+// Scores features x as row u of the open block. column[s], for s < u, is x_s P x at first, x_s P_s x in the end.
+inline void score_row(const Component& m, int u, const float* x, double* column, double* f) {
+    for (int k = 0; k < m.outputs; ++k) f[k] = dot(x, m.w + k * m.width(), m.rank);
+    for (int s = 0; s < u; ++s) {
+        const double value = column[s];
+        for (int k = 0; k < m.outputs; ++k) f[k] += m.a[s * m.outputs + k] * value;
+        const double* factors = m.M + s * kBlock;
+        for (int v = s + 1; v < u; ++v) column[v] -= factors[v] * value;
+    }
+}
+
+// Learns row u of the open block after `score_row`; column[u] is x_u P x_u at first. Only what belongs to row u changes.
+inline void learn_row(const Primitives<float>& with, Component& m, int u, double* column, const double* f, const double* y,
+                      double weight, Task task, double loosen, double* g, double* p) {
+    for (int s = 0; s < u; ++s) {
+        column[u] -= m.c[s] * column[s] * column[s];
+        m.M[s * kBlock + u] = m.c[s] * column[s];
+    }
+    const double q = std::max(column[u], 1e-12);
+    const double change = newton_step(f, y, weight, q, m.outputs, task, loosen, m.a + u * m.outputs, g, p);
+    m.c[u] = column[u] > 0 ? change : 0;  // a variance of zero or less is rounding: leave the covariance alone
+    if (loosen > 0) {
+        const double squared_length = gain_direction(with, m, u);
+        m.c[u] = bounded_by_trace(m.c[u], squared_length, m.trace[1], m.trace[0]);
+        m.trace[1] -= m.c[u] * squared_length;
+    }
+}
+
 // Scores n rows of features, each just before it is learned. `open` rows of the block are there already; `to_boundary` more
 // make it full, later blocks have 64. Returns how many rows the open block has in the end.
 inline int newton_rows(const Primitives<float>& with, Component& m, const float* F, const double* y, const double* weight,
@@ -211,24 +239,8 @@ inline int newton_rows(const Primitives<float>& with, Component& m, const float*
             double column[kBlock];  // x_s P_s x_u for s <= u
             for (int s = 0; s <= u; ++s) column[s] = double(G[s * kTile + (u - open)]);
             double* f = scores + row * outputs;
-            for (int k = 0; k < outputs; ++k) f[k] = dot(m.rows + u * width, m.w + k * width, m.rank);
-            for (int s = 0; s < u; ++s) {
-                const double value = column[s];
-                for (int k = 0; k < outputs; ++k) f[k] += m.a[s * outputs + k] * value;
-                const double* factors = m.M + s * kBlock;
-                for (int v = s + 1; v < u; ++v) column[v] -= factors[v] * value;
-                column[u] -= m.c[s] * value * value;
-                m.M[s * kBlock + u] = m.c[s] * value;
-            }
-            const double q = std::max(column[u], 1e-12);
-            const double change = newton_step(f, y + row * outputs, weight[row], q, outputs, task, loosen,
-                                              m.a + u * outputs, g.data(), p.data());
-            m.c[u] = column[u] > 0 ? change : 0;  // a variance of zero or less is rounding: leave the covariance alone
-            if (loosen > 0) {
-                const double squared_length = gain_direction(with, m, u);
-                m.c[u] = bounded_by_trace(m.c[u], squared_length, m.trace[1], m.trace[0]);
-                m.trace[1] -= m.c[u] * squared_length;
-            }
+            score_row(m, u, m.rows + u * width, column, f);
+            learn_row(with, m, u, column, f, y + row * outputs, weight[row], task, loosen, g.data(), p.data());
         }
         open = last;
         done += fresh;

@@ -104,6 +104,35 @@ def current_means(
     open: int,
     out: Double,
 ) -> None: ...
+
+class OneRow:
+    def __init__(
+        self,
+        learner: Any,
+        relevance_standard: Single,
+        relevance_normal: Single,
+        views: list[int],
+        clip: float,
+        far: float,
+        leading: int,
+        share: float,
+        outputs: int,
+        task: int,
+    ) -> None: ...
+    def score(self, x: Double, out: Double, largest: float) -> bool: ...
+    def learn(
+        self,
+        learner: Any,
+        x: Double,
+        y: float,
+        weight: float,
+        out: Double,
+        largest: float,
+        error_rows: Double,
+        places: NDArray[np.int64],
+        counts: dict[str, Any],
+    ) -> bool: ...
+
 def linear_scores(features: Single, w: Double, rank: int, out: Double) -> None: ...
 def combine_scores(
     w: Double, P: Double, weights: Double, log_final: Double, scores: Double, task: int, out: Double

@@ -215,12 +215,7 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         """
         now = self._now()
         margins = now.decision_function(X)
-        if len(now.classes_) == 1:
-            return np.ones((len(margins), 1))
-        if margins.ndim == 1:
-            return np.exp(-np.logaddexp(0, np.column_stack([margins, -margins])))
-        relative = np.exp(margins)
-        return np.asarray(relative / relative.sum(axis=1, keepdims=True))
+        return _probabilities(margins, len(now.classes_))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Labels of rows.
@@ -243,6 +238,71 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
             index = (margins > 0).astype(np.intp) if margins.ndim == 1 else margins.argmax(axis=1)
         labels: NDArray[Any] = now.classes_[index]
         return labels
+
+    def learn_one(self, x: Any, y: Any) -> Any:
+        """Learn from one row and return its margin just before: `score_and_learn` of a single row, in one step.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,), dict or Series
+            The row. By names of columns where the model was fitted with names.
+        y : label
+            Its label.
+
+        Returns
+        -------
+        margin : float or ndarray of shape (n_classes,)
+            As `score_and_learn` gives it.
+        """
+        code = self._code_of(y) if self.class_weight is None else None
+        scores = None if code is None else self._learn_one(x, code)
+        if scores is None:
+            return self.score_and_learn(self._whole_row(x), [y])[0]
+        return self._external(scores[None])[0]
+
+    def predict_one(self, x: Any) -> Any:
+        """Predict the label of one row.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,), dict or Series
+            The row, as in `learn_one`.
+
+        Returns
+        -------
+        label
+            The likeliest class.
+        """
+        scores = self._score_one(x)
+        if scores is None:
+            return self.predict(self._whole_row(x))[0]
+        margin = self._external(scores[None])
+        return self.classes_[int(margin[0] > 0) if margin.ndim == 1 else int(margin[0].argmax())]
+
+    def predict_proba_one(self, x: Any) -> Float:
+        """Probabilities of the classes of one row.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,), dict or Series
+            The row, as in `learn_one`.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_classes,)
+            One for each of ``classes_``.
+        """
+        scores = self._score_one(x)
+        if scores is None:
+            return np.asarray(self.predict_proba(self._whole_row(x))[0])
+        return np.asarray(_probabilities(self._external(scores[None]), len(self.classes_))[0])
+
+    def _code_of(self, y: Any) -> int | None:
+        """Place of a label in the order of their coming; None where it is new or no label."""
+        if not hasattr(self, "_labels"):
+            return None
+        known = self._labels.tolist()
+        return known.index(y) if isinstance(y, str | int | np.integer) and y in known else None
 
     @property
     def mistakes_(self) -> int:
@@ -365,7 +425,7 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         none = np.empty(0, dtype=y.dtype)
         before, given, y = alike([none if first else self._labels, none if classes is None else np.unique(classes), y])
         if not first:
-            self._labels = before
+            self._labels: NDArray[Any] = before
         weight = self._check_weight(sample_weight, X)
         counted = weight > 0
         labels, declared = self._known_labels(y[counted], None if classes is None else given, first)
@@ -416,6 +476,16 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
             self._learner.score_and_learn(X, codes.astype(np.float64), weight)
             self._mistakes += 1
         return scores, unseen
+
+
+def _probabilities(margins: Float, n_classes: int) -> Float:
+    """Probabilities of the classes from log odds or from the log probability of each."""
+    if n_classes == 1:
+        return np.ones((len(margins), 1))
+    if margins.ndim == 1:
+        return np.exp(-np.logaddexp(0, np.column_stack([margins, -margins])))
+    relative = np.exp(margins)
+    return np.asarray(relative / relative.sum(axis=1, keepdims=True))
 
 
 def label_codes(y: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]:

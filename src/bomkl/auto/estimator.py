@@ -141,6 +141,66 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
             raise parameter_error(type(self).__name__, "sample_weight", "not negative", float(weight.min()))
         return np.minimum(weight, _HEAVIEST)
 
+    def _one_row(self, x: Any) -> Any:
+        """One row as an array; of a mapping or Series, its values in the order of the columns."""
+        if not hasattr(x, "keys") or not hasattr(self, "_learner"):
+            return x if hasattr(x, "toarray") else np.asarray(x)
+        names = getattr(self, "feature_names_in_", None)
+        if names is None:
+            raise ValueError(
+                f"This {type(self).__name__} was fitted without names of columns, so it cannot take a row by names. "
+                "Pass an array, or fit it with a DataFrame."
+            )
+        keys, known = list(x.keys()), set(names)
+        missing, unknown = [name for name in names if name not in x], [key for key in keys if key not in known]
+        if missing or unknown:
+            raise ValueError(f"x must have the columns of the model. Missing: {missing}, unknown: {unknown}.")
+        return np.array([x[name] for name in names])
+
+    def _quick_row(self, x: Any) -> Float | None:
+        """One row as the core takes it; None where it has to be looked at first."""
+        row = self._one_row(x)
+        if isinstance(row, np.ndarray) and row.ndim == 1 and row.dtype.kind in "iufb":
+            return np.ascontiguousarray(row, dtype=np.float64)
+        return None
+
+    def _whole_row(self, x: Any) -> Any:
+        """One row as `predict` and `partial_fit` take it."""
+        row = self._one_row(x)
+        if row.ndim == 2 and row.shape[0] != 1:
+            raise ValueError(f"learn_one and predict_one take one row at a time. Got {row.shape[0]} rows instead.")
+        if hasattr(row, "toarray"):
+            return row
+        names = getattr(self, "feature_names_in_", None)
+        if names is None or row.ndim != 1 or len(row) != len(names):
+            return np.atleast_2d(row)
+        from pandas import DataFrame
+
+        return DataFrame([row], columns=names)
+
+    def _learn_one(self, x: Any, y: float) -> Float | None:
+        """Scores of one row just before it is learned; None, with nothing changed, where it has to go the long way."""
+        row = self._quick_row(x)
+        if row is None:
+            return None
+        with changing(self):
+            self._prepare(False)
+            learner = self._learner
+            if type(learner) is not RowLearner or len(row) != self.n_features_in_:
+                return None
+            if learner.shared:  # somebody may be reading it
+                learner = learner.fork()
+                self.__dict__ = self.__dict__ | {"_learner": learner}
+            return learner.learn_one(row, y, self.__dict__)
+
+    def _score_one(self, x: Any) -> Float | None:
+        """Scores of one row; None where it has to go the long way."""
+        learner = getattr(self, "_learner", None)
+        if type(learner) is not RowLearner:
+            return None
+        row = self._quick_row(x)
+        return None if row is None or len(row) != self.n_features_in_ else learner.score_one(row)
+
     def _scores(self, X: Any) -> Float:
         check_is_fitted(self)
         X = self._check_rows(X, first=False)
@@ -189,7 +249,11 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _now(self) -> Self:
         """Return what the model is at this moment: calls that end meanwhile do not change it."""
-        return self._beside(self.__dict__)
+        now = self._beside(self.__dict__)
+        learner = vars(now).get("_learner")
+        if isinstance(learner, RowLearner):
+            learner.shared = True
+        return now
 
     def _forget(self) -> None:
         for name in [n for n in vars(self) if n.endswith("_") or n in self._learned]:
@@ -208,7 +272,7 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
     @property
     def _leader(self) -> RowLearner | WideLearner:
         check_is_fitted(self)
-        return self._learner.leader
+        return self._now()._learner.leader
 
     @property
     def n_seen_(self) -> int:
@@ -301,7 +365,8 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
     # ------------------------------------------------------------ state
 
     def __getstate__(self) -> State:
-        state: State = dict(super().__getstate__())
+        now = self._now()
+        state: State = dict(super(AutoEstimator, now).__getstate__())
         if "_learner" in state:
             state["_learner"] = learner_state(state["_learner"])
         return state

@@ -121,12 +121,16 @@ class KernelFeatures:
         """Columns of the features, of which those after ``rank`` + 1 are zero."""
         return int(self.whiten.shape[0]) * BLOCK
 
+    @property
+    def number(self) -> int:
+        """Number of the kernel in the core."""
+        return KERNELS.index(self.kernel)
+
     def __call__(self, views: Views) -> Single:
         """Map rows, given in their views."""
         x = views[self.geometry]
         out = np.empty((len(x), self.width), dtype=np.float32)
-        number = KERNELS.index(self.kernel)
-        kernel_features(x, number, self.scale, self.landmarks, self.norms, self.whiten, self.rank, out)
+        kernel_features(x, self.number, self.scale, self.landmarks, self.norms, self.whiten, self.rank, out)
         return out
 
     def landmark_rows(self) -> Single:

@@ -18,7 +18,7 @@ Float = NDArray[np.float64]
 Single = NDArray[np.float32]
 Views = dict[str, Single]
 
-VIEWS = ("standard", "common", "normal", "leading", "relevant standard", "relevant normal")
+VIEWS = ("standard", "normal", "common", "leading", "relevant standard", "relevant normal")  # in the order of the core
 CLIP = 8.0  # standardised values beyond it tell an outlier, and how far out it is does not matter
 FAR = 1000.0  # common-scale values beyond it are as far as single precision can tell apart
 _TAIL = 1e-3  # normal scores stay within this quantile and its mirror

@@ -89,7 +89,8 @@ class NewtonRegression:
         to_boundary = BLOCK - seen % BLOCK
         if len(y) >= to_boundary:
             self._own()
-        self.unchecked += sum(weight.tolist())  # in order, so that calls may be split anywhere
+        for each in weight.tolist():  # one after another, so that calls may be split anywhere
+            self.unchecked += each
         self.open = newton_rows(
             *self._arrays(),
             F,

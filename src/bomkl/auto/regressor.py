@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import validate_data
 
-from bomkl._validation import check_choice
+from bomkl._validation import check_choice, is_finite_number
 from bomkl.auto.estimator import AutoEstimator, checked_columns
 from bomkl.auto.geometry import Float
 from bomkl.auto.rows import LARGEST, Drawn
@@ -170,6 +170,41 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
             Predictions.
         """
         return self._scores(X)[:, 0]
+
+    def learn_one(self, x: Any, y: float) -> float:
+        """Learn from one row and return its prediction just before: `score_and_learn` of a single row, in one step.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,), dict or Series
+            The row. By names of columns where the model was fitted with names.
+        y : float
+            Its target.
+
+        Returns
+        -------
+        prediction : float
+            The prediction.
+        """
+        simple = is_finite_number(y) and hasattr(self, "_learner")
+        scores = self._learn_one(x, min(max(float(y), -LARGEST), LARGEST)) if simple else None
+        return float(self.score_and_learn(self._whole_row(x), [y])[0] if scores is None else scores[0])
+
+    def predict_one(self, x: Any) -> float:
+        """Predict the target of one row.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,), dict or Series
+            The row, as in `learn_one`.
+
+        Returns
+        -------
+        prediction : float
+            The prediction.
+        """
+        scores = self._score_one(x)
+        return float(self.predict(self._whole_row(x))[0] if scores is None else scores[0])
 
     def _check_saved(self) -> None:
         super()._check_saved()

@@ -14,11 +14,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bomkl._core import BLOCK, NotFiniteError
+from bomkl._core import BLOCK, NotFiniteError, OneRow
 from bomkl.auto.combination import Combination
 from bomkl.auto.component import Component, NewtonComponent, Scorer, Shape, component_from_state, component_state
 from bomkl.auto.constants import CHUNK, COMPONENTS, FIRST_STAGE, KEEP, PRUNE_AT
 from bomkl.auto.geometry import Float, Geometry, Single
+from bomkl.auto.one_row import one_row_of
 from bomkl.auto.rebuild import HostFitting, Mapper, build, in_order, target_scale
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.task import LearnerSettings, Task
@@ -78,6 +79,8 @@ class RowLearner:
         self.centre, self.spread = 0.0, 1.0
         self.geometry: Geometry | None = None
         self.components: list[Component] = []
+        self.shared = False  # whether another thread may be reading it, so that it must not change
+        self.one_row: OneRow | None = None
         self._begin_pool()
 
     def _begin_pool(self) -> None:
@@ -122,6 +125,33 @@ class RowLearner:
             out[begin : begin + CHUNK] = self.combination.scores(self._component_scores(rows, scorers, run), self.task)
         return checked(out * self.spread + self.centre)
 
+    def learn_one(self, x: Float, y: float, counts: dict[str, Any]) -> Float | None:
+        """Scores of one row just before it is learned; None, with nothing changed, where it has to go the long way.
+
+        A mistake is counted in ``counts["_mistakes"]``, if there is one, in the same step.
+        """
+        after = self.seen + 1
+        if self.support is None or after % BLOCK == 0 or after == PRUNE_AT * self.settings.budget or self.shared:
+            return None
+        self.one_row = self.one_row or one_row_of(self)
+        if self.one_row is None:
+            return None
+        if self.settings.regression:
+            y = float(self._targets(np.array([y]))[0, 0])
+        out, places = np.empty(self.outputs), np.array(self._places(), dtype=np.int64)
+        learned = self.one_row.learn(self, x, y, 1.0, out, LARGEST, self.error_rows, places, counts)
+        return out * self.spread + self.centre if learned else None
+
+    def score_one(self, x: Float) -> Float | None:
+        """Scores of one row as `learn_one` would give them; None where it has to go the long way."""
+        if self.support is None:
+            return None
+        self.one_row = self.one_row or one_row_of(self)
+        out = np.empty(self.outputs)
+        if self.one_row is None or not self.one_row.score(x, out, LARGEST):
+            return None
+        return out * self.spread + self.centre
+
     def component_scores(self, X: Any) -> Float:
         """Scores of each living component, (n, components, outputs), of scaled targets."""
         scorers = [component.scorer() for component in self.components]
@@ -148,6 +178,7 @@ class RowLearner:
     def fork(self) -> Self:
         """Return a copy that may learn while this one stays as it is; only the latest fork may learn."""
         fork = copy.copy(self)
+        fork.shared, fork.one_row = False, None
         fork.counts, fork.error_before, fork.error_rows = (
             each.copy() for each in (self.counts, self.error_before, self.error_rows)
         )

@@ -1,0 +1,176 @@
+// One row from its values to its score, and back into everything that learns from it, without a detour through arrays.
+//
+// The bits are those of the functions on blocks: each step is the same function, or the same operations in the same order.
+// Learning adds a row to the open blocks, so it changes nothing that was there, except the small combination at its end.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "auto_combination.hpp"
+#include "auto_features.hpp"
+#include "auto_newton.hpp"
+
+namespace bomkl::automatic {
+
+enum View { standard, normal, common, leading, relevant_standard, relevant_normal, n_views };
+
+struct Columns {  // as class Geometry has them
+    int columns;
+    const double *mean, *deviation, *middle;
+    double common;
+    const double* sorted;
+    std::size_t length;
+    const double *score_table, *normal_mean, *normal_deviation;
+    const float* axes;  // packed [1][columns][64]
+    const float *relevance_standard, *relevance_normal;
+    double clip, far;
+    int leading;
+};
+
+struct OneComponent {
+    int view;  // of its kernel; -1 for the columns themselves
+    bool both; // columns: with their normal scores
+    KernelMap map;
+    Component m;
+    int open;
+    std::vector<int> depths;
+    std::vector<float> values, features, transposed;  // transposed: U^T, (rank, 64)
+    std::array<double, kBlock> column;
+};
+
+class OneRow {
+public:
+    OneRow(const Primitives<float>& with, const Columns& columns, std::vector<OneComponent> components, Combination combination,
+           int outputs, Task task)
+        : with_(with), columns_(columns), components_(std::move(components)), combiner_(combination, outputs, task),
+          outputs_(outputs), task_(task), x_(columns.columns), scores_(components_.size() * outputs), g_(outputs), p_(outputs) {
+        for (OneComponent& each : components_) {
+            each.features.assign(each.m.width(), 0.0f);
+            each.transposed.assign(std::size_t(each.m.rank) * kTile, 0.0f);
+            transpose(each.m.U, each.open, each.m.rank, each.m.width(), each.transposed.data(), kTile);
+            if (each.view >= 0) {
+                each.depths = depths(each.map);
+                each.values.resize(std::size_t(each.map.landmark_tiles) * kTile);
+                needed_[each.view] = true;
+            } else {
+                needed_[standard] = true;
+                needed_[normal] |= each.both;
+            }
+        }
+        needed_[standard] |= needed_[relevant_standard];
+        needed_[normal] |= needed_[relevant_normal];
+        needed_[common] |= needed_[leading];
+        for (int view = 0; view < n_views; ++view)
+            if (needed_[view]) views_[view].resize(view == leading ? std::size_t(kTile) : std::size_t(columns.columns));
+    }
+
+    // Scores the row; what it computed is kept for `learn`.
+    void score(const double* x, double* out) {
+        if (!known_ || !std::equal(x_.begin(), x_.end(), x)) {
+            known_ = false;
+            std::copy_n(x, x_.size(), x_.begin());
+            make_views();
+            for (OneComponent& each : components_) make_features(each);
+            known_ = true;
+        }
+        for (std::size_t i = 0; i < components_.size(); ++i) {
+            OneComponent& each = components_[i];
+            products(each, each.open);
+            score_row(each.m, each.open, each.features.data(), each.column.data(), scores_.data() + i * outputs_);
+        }
+        centred_ = scores_;
+        if (task_ == Task::multiclass)
+            for (std::size_t i = 0; i < components_.size(); ++i) {
+                double total = 0;
+                for (int k = 0; k < outputs_; ++k) total += scores_[i * outputs_ + k];
+                for (int k = 0; k < outputs_; ++k) centred_[i * outputs_ + k] -= total / outputs_;
+            }
+        combiner_.score(centred_.data(), out);
+    }
+
+    bool has_room() const {
+        return std::all_of(components_.begin(), components_.end(), [](const OneComponent& each) { return each.open < kBlock - 1; });
+    }
+
+    // Learns the row that was scored last.
+    void learn(const double* y, double weight, double* loss_sum, double* error_sum) {
+        for (std::size_t i = 0; i < components_.size(); ++i) {
+            OneComponent& each = components_[i];
+            Component& m = each.m;
+            const int u = each.open;
+            float* row = m.rows + u * m.width();
+            std::copy(each.features.begin(), each.features.end(), row);
+            multiply(with_, row, m.width(), 1, m.rank, m.P, m.tiles, m.U + u * m.width(), m.width());
+            float own[kTile];
+            std::vector<float>& x = each.features;
+            for (int k = 0; k < m.rank; ++k) each.transposed[std::size_t(k) * kTile + u] = m.U[u * m.width() + k];
+            multiply(with_, x.data(), m.width(), 1, m.rank, each.transposed.data(), 1, own, kTile);
+            each.column[u] = double(own[u]);
+            learn_row(with_, m, u, each.column.data(), scores_.data() + i * outputs_, y, weight, task_, 0.0, g_.data(), p_.data());
+            each.open = u + 1;
+        }
+        combiner_.learn(centred_.data(), y, weight, loss_sum, error_sum);
+    }
+
+    int open(std::size_t i) const { return components_[i].open; }
+    std::size_t size() const { return components_.size(); }
+    int columns() const { return columns_.columns; }
+    int outputs() const { return outputs_; }
+
+private:
+    void make_views() {
+        const Columns& c = columns_;
+        const auto scaled = [&](const double* middle, auto scale, double limit, std::vector<float>& out) {
+            for (int j = 0; j < c.columns; ++j) out[j] = float(std::clamp((x_[j] - middle[j]) / scale(j), -limit, limit));
+        };
+        if (needed_[standard]) scaled(c.mean, [&](int j) { return c.deviation[j]; }, c.clip, views_[standard]);
+        if (needed_[normal])
+            normal_scores(x_.data(), 1, c.columns, c.sorted, c.length, c.score_table, c.normal_mean, c.normal_deviation,
+                          views_[normal].data());
+        if (needed_[common]) scaled(c.middle, [&](int) { return c.common; }, c.far, views_[common]);
+        if (needed_[leading])
+            multiply(with_, views_[common].data(), c.columns, 1, c.columns, c.axes, 1, views_[leading].data(), kTile);
+        const auto relevant = [&](View from, View to, const float* scale) {
+            if (needed_[to])
+                for (int j = 0; j < c.columns; ++j) views_[to][j] = views_[from][j] * scale[j];
+        };
+        relevant(standard, relevant_standard, c.relevance_standard);
+        relevant(normal, relevant_normal, c.relevance_normal);
+    }
+
+    void make_features(OneComponent& each) {
+        if (each.view >= 0) {
+            block_features(with_, each.map, each.depths, views_[each.view].data(), 1, each.values.data(), each.features.data());
+            return;
+        }
+        const int d = columns_.columns;
+        std::copy_n(views_[standard].begin(), d, each.features.begin());
+        if (each.both) std::copy_n(views_[normal].begin(), d, each.features.begin() + d);
+        each.features[each.both ? 2 * d : d] = 1.0f;
+    }
+
+    // column[s] = x_s P x for the rows s < n of the open block.
+    void products(OneComponent& each, int n) {
+        float product[kTile];
+        multiply(with_, each.features.data(), each.m.width(), 1, each.m.rank, each.transposed.data(), 1, product, kTile);
+        for (int s = 0; s < n; ++s) each.column[s] = double(product[s]);
+    }
+
+    const Primitives<float>& with_;
+    Columns columns_;
+    std::vector<OneComponent> components_;
+    Combiner combiner_;
+    int outputs_;
+    Task task_;
+    bool known_ = false;
+    std::array<bool, n_views> needed_{};
+    std::array<std::vector<float>, n_views> views_;
+    std::vector<double> x_, scores_, centred_, g_, p_;
+};
+
+}  // namespace bomkl::automatic

@@ -1,0 +1,34 @@
+"""Learners prepared for single rows, which the core then takes from their values to their scores in one step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bomkl._core import OneRow
+from bomkl.auto.component import NewtonComponent
+from bomkl.auto.constants import SHARE
+from bomkl.auto.features import KernelFeatures, LinearFeatures
+from bomkl.auto.geometry import CLIP, FAR, VIEWS, view_width
+from bomkl.auto.newton import NewtonRegression
+
+
+def one_row_of(learner: Any) -> OneRow | None:
+    """Prepare a learner; None where it has parts that the core does not know, or forgets."""
+    if learner.geometry is None or learner.settings.forget < 1:
+        return None
+    views = []
+    for component in learner.components:
+        if type(component) is not NewtonComponent or not isinstance(component.regression, NewtonRegression):
+            return None
+        if type(component.features) is KernelFeatures and component.features.geometry in VIEWS:
+            views.append(VIEWS.index(component.features.geometry))
+        elif type(component.features) is LinearFeatures:
+            views.append(-1)
+        else:
+            return None
+    geometry = learner.geometry
+    standard, normal = (geometry.relevance[name].astype(np.float32) for name in ("standard", "normal"))
+    leading = view_width("leading", len(geometry.mean))
+    return OneRow(learner, standard, normal, views, CLIP, FAR, leading, SHARE, learner.outputs, int(learner.task))

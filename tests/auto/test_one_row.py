@@ -1,0 +1,120 @@
+"""learn_one, predict_one and predict_proba_one are score_and_learn, predict and predict_proba of a single row."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import make_classification
+
+from bomkl import AutoMKLClassifier, AutoMKLRegressor, _core
+
+N = 420
+X, Y = make_classification(N, 7, n_informative=5, n_redundant=0, n_classes=4, random_state=0)
+CASES = {
+    "two classes": (lambda **k: AutoMKLClassifier(40, random_state=0, **k), Y % 2),
+    "classes that come later": (lambda **k: AutoMKLClassifier(40, random_state=0, **k), np.array(list("dbca"))[Y]),
+    "numbers": (lambda **k: AutoMKLRegressor(40, random_state=0, **k), X[:, 0] * X[:, 1] + Y),
+    "huber": (lambda **k: AutoMKLRegressor(40, loss="huber", random_state=0, **k), 9 * X[:, 0] * X[:, 1] + Y),
+    "drift": (lambda **k: AutoMKLRegressor(40, drift="adapt", random_state=0, **k), X[:, 0] * X[:, 1] + Y),
+    "rounds": (lambda **k: AutoMKLClassifier(40, update="rounds", random_state=0, **k), Y % 2),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_one_by_one_is_the_same_as_all_at_once(case):
+    make, y = CASES[case]
+    one, many = make(), make()
+    rest = many.score_and_learn(X, y)
+    margins = [one.learn_one(x, label) for x, label in zip(X, y.tolist(), strict=True)]
+    for margin, expected in zip(margins, rest, strict=True):
+        if np.shape(margin) == np.shape(expected) and case != "classes that come later":
+            assert_array_equal(margin, expected)
+    assert pickle.dumps(one) == pickle.dumps(many)
+    assert_allclose([one.predict_one(x) for x in X[:50]], many.predict(X[:50])) if "class" not in case else (
+        assert_array_equal([one.predict_one(x) for x in X[:50]], many.predict(X[:50]))
+    )
+    if hasattr(one, "predict_proba"):
+        assert_allclose([one.predict_proba_one(x) for x in X[:50]], many.predict_proba(X[:50]), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", _core.instruction_sets())
+def test_every_instruction_set(name, monkeypatch):
+    monkeypatch.setenv("BOMKL_ISA", name)
+    test_one_by_one_is_the_same_as_all_at_once("two classes")
+
+
+def test_the_core_takes_the_rows_in_one_step(monkeypatch):
+    make, y = CASES["two classes"]
+    model = make().partial_fit(X[:300], y[:300])
+    monkeypatch.setattr(AutoMKLClassifier, "score_and_learn", lambda *a: pytest.fail("the long way"))
+    monkeypatch.setattr(AutoMKLClassifier, "predict", lambda *a: pytest.fail("the long way"))
+    for x, label in zip(X[300:319], y[300:319], strict=True):
+        model.predict_one(x)
+        model.learn_one(x, label)
+    assert model.n_seen_ == 319
+
+
+def test_prediction_is_the_score_before_learning():
+    make, y = CASES["numbers"]
+    model = make().partial_fit(X[:200], y[:200])
+    for x, target in zip(X[200:250], y[200:250], strict=True):
+        expected = model.predict_one(x)
+        assert model.learn_one(x, target) == expected
+
+
+def test_rows_by_names():
+    frame = pd.DataFrame(X, columns=list("abcdefg"))
+    one, many = (AutoMKLClassifier(40, random_state=0).partial_fit(frame[:100], Y[:100]) for _ in range(2))
+    expected = many.score_and_learn(frame[100:200], Y[100:200])
+    for i in range(100, 200):
+        row = frame.iloc[i] if i % 2 else dict(reversed(list(frame.iloc[i].items())))
+        assert_array_equal(one.learn_one(row, Y[i]), expected[i - 100])
+    assert one.predict_one(frame.iloc[0]) == many.predict(frame[:1])[0]
+    assert_array_equal(one.predict_one(X[0]), one.predict_one(frame.iloc[0]))
+    with pytest.raises(ValueError, match=r"Missing: \['a'\], unknown: \['z'\]"):
+        one.predict_one({"z": 1, **dict.fromkeys("bcdefg", 0.0)})
+    with pytest.raises(ValueError, match="without names"):
+        AutoMKLClassifier(40).fit(X, Y).predict_one({"a": 1})
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        ([0.0] * 6 + [np.nan], 1, "NaN"),
+        ([0.0] * 6 + [np.inf], 1, "infinity"),
+        ([0.0, 0.0], 1, "features"),
+        ([[0.0] * 7] * 2, 1, "rows"),
+        ([0.0] * 7, {}, "label|target|number|float"),
+        (["a"] * 7, 1, "float|number"),
+    ],
+)
+@pytest.mark.parametrize("case", ["two classes", "numbers"])
+def test_refused_rows_change_nothing(case, x, y, message):
+    make, labels = CASES[case]
+    model = make().partial_fit(X[:100], labels[:100])
+    before = pickle.dumps(model)
+    with pytest.raises((ValueError, TypeError), match=message):
+        model.learn_one(x, y)
+    assert pickle.dumps(model) == before
+
+
+def test_changed_settings_are_refused():
+    make, y = CASES["numbers"]
+    model = make().partial_fit(X[:100], y[:100]).set_params(budget=7)
+    with pytest.raises(ValueError, match="was changed"):
+        model.learn_one(X[0], y[0])
+
+
+def test_a_reader_keeps_the_model_it_was_given():
+    make, y = CASES["two classes"]
+    model = make().partial_fit(X[:100], y[:100])
+    now = model._now()
+    before, weights = now.predict_proba(X), now.kernel_weights_
+    for x, label in zip(X[100:150], y[100:150], strict=True):
+        model.learn_one(x, label)
+    assert_array_equal(now.predict_proba(X), before)
+    assert_array_equal(now.kernel_weights_, weights)
+    assert now.n_seen_ == 100
+    assert model.n_seen_ == 150
