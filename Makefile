@@ -3,9 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 COMMA := ,
-SOURCES := pyproject.toml CMakeLists.txt $(wildcard cpp/*.?pp cpp/learners/*.hpp)
+SOURCES := pyproject.toml CMakeLists.txt $(wildcard cpp/*.?pp cpp/learners/*.hpp cpp/kernels/*.hpp)
 
-.PHONY: demo test lint bench docs sanitize tsan wheel arm clean
+.PHONY: demo test lint bench docs sanitize tsan how-to wheel arm clean
 
 demo: $(INSTALLED) ## nine algorithms of the paper on a real data set
 	$(BIN)/bomkl demo
@@ -47,6 +47,9 @@ sanitize: $(INSTALLED) ## the tests of the core on a build with the address and 
 	LD_PRELOAD="$(call library,asan) $(call library,ubsan)" ASAN_OPTIONS=detect_leaks=0 \
 		.venv/sanitize/bin/python -m pytest -q -s -n 0 -p no:cacheprovider --deselect \
 		tests/test_engine_memory.py::test_where_memory_runs_out_the_model_is_as_before $(CORE_TESTS)
+
+how-to: $(INSTALLED) ## follow the pages on adding a learner and a kernel in a copy of the sources
+	$(BIN)/python tests/how_to_add.py
 
 tsan: $(INSTALLED) ## the tests of threads and interrupts on a build with ThreadSanitizer
 	$(call sanitized,tsan,thread)

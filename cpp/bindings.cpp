@@ -80,10 +80,16 @@ AnyLearner parse_learner(const nb::dict& d) {
 Config parse_config(const nb::dict& d) {
     Config c(parse_learner(nb::cast<nb::dict>(d["learner"])));
     for (nb::handle item : nb::cast<nb::list>(d["kernels"])) {
-        const auto k = nb::cast<nb::tuple>(item);  // name, kind, a, b, degree
-        c.kernel_names.push_back(nb::cast<std::string>(k[0]));
-        c.kernels.push_back({KernelKind(nb::cast<int>(k[1])), nb::cast<double>(k[2]), nb::cast<double>(k[3]),
-                             nb::cast<int>(k[4])});
+        const auto k = nb::cast<nb::dict>(item);  // name, label, and where it is native, its numbers
+        const auto number = [&](const char* key, double otherwise) {
+            return k.contains(key) ? nb::cast<double>(k[key]) : otherwise;
+        };
+        KernelSpec spec = k["name"].is_none() ? KernelSpec{kCallable} : kernel_named(nb::cast<std::string>(k["name"]));
+        spec.a = spec.root = number("a", 0);
+        spec.b = number("b", 0);
+        spec.degree = int(number("degree", 1));
+        c.kernel_names.push_back(nb::cast<std::string>(k["label"]));
+        c.kernels.push_back(spec);
     }
     const auto combiner = nb::cast<nb::dict>(d["combiner"]);
     c.combiner = {nb::cast<bool>(combiner["hedge"]), Loss(nb::cast<int>(combiner["loss"])),

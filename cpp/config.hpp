@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <stdexcept>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "all_learners.hpp"
@@ -12,6 +14,8 @@
 #include "not_finite.hpp"
 
 namespace bomkl {
+
+using AnyLearner = BOMKL_ALL_LEARNERS(std::variant);
 
 enum class Task { binary, multiclass, regression };
 

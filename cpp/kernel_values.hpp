@@ -2,9 +2,21 @@
 #pragma once
 
 #include "inner_products.hpp"
+#include "kernels.hpp"
 
 namespace bomkl::BOMKL_ISA {
 namespace {
+
+// add(x_j, z_j) over the columns in which either row has an entry, in order.
+template <class T, class Add>
+void over_entries(const SparseRow<T>& x, const SparseRow<T>& z, Add&& add) {
+    for (int i = 0, j = 0; i < x.n || j < z.n;) {
+        const std::int32_t left = i < x.n ? x.columns[i] : INT32_MAX, right = j < z.n ? z.columns[j] : INT32_MAX;
+        add(left <= right ? x.values[i] : T(0), right <= left ? z.values[j] : T(0));
+        i += left <= right;
+        j += right <= left;
+    }
+}
 
 // Squared distance summed feature by feature.
 template <class T>
@@ -19,32 +31,8 @@ T exact_distance(const Rows<T>& rows, int r, const Tile<T>& tile, int c) {
         for (int j = 0; j < rows.features; ++j) add(x[j], tile.x[std::size_t(j) * kTile + c]);
         return T(sum);
     }
-    const SparseRow<T>&x = rows.sparse[r], &z = tile.sparse[c];
-    for (int i = 0, j = 0; i < x.n || j < z.n;) {
-        const std::int32_t left = i < x.n ? x.columns[i] : INT32_MAX, right = j < z.n ? z.columns[j] : INT32_MAX;
-        add(left <= right ? x.values[i] : T(0), right <= left ? z.values[j] : T(0));
-        i += left <= right;
-        j += right <= left;
-    }
+    over_entries<T>(rows.sparse[r], tile.sparse[c], add);
     return T(sum);
-}
-
-template <class T>
-Vec<T> affine(const PreparedKernel<T>& k, Vec<T> inner) {
-    return Simd<T>::fma(inner, broadcast<T>(k.a), broadcast<T>(k.b));
-}
-template <class T>
-Vec<T> exponential(const PreparedKernel<T>& k, Vec<T> distance) {
-    const Vec<T> length = Simd<T>::sqrt(distance);
-    return exp2_of_product<T>(length, broadcast<T>(k.exponent), Simd<T>::less(length, broadcast<T>(k.furthest)));
-}
-template <class T>
-Vec<T> cosine(const Rows<T>& rows, int r, const Tile<T>& tile, int c, Vec<T> inner) {
-    return inner * (load<T>(tile.inverse_length + c) * rows.inverse_length[r]);
-}
-template <class T>
-Vec<T> cauchy(const PreparedKernel<T>& k, Vec<T> distance) {
-    return T(1) / Simd<T>::fma(distance, broadcast<T>(k.a), broadcast<T>(T(1)));
 }
 
 // Vectors that are computed side by side: enough of them to hide how long each step takes.
@@ -54,18 +42,87 @@ inline constexpr int kStripColumns = kStrip * Simd<T>::width;
 
 #define BOMKL_EACH(i) _Pragma("GCC unroll 4") for (int i = 0; i < kStrip; ++i)
 
-template <class T>
-struct Strip {
-    Vec<T> v[kStrip];
+// N vectors, with the operations that kernels are written in (see kernel.hpp).
+template <class T, int N>
+struct Vectors {
+    Vec<T> v[N];
 
-    static Strip loaded(const T* p) {
-        Strip strip;
-        BOMKL_EACH(i) strip.v[i] = load<T>(p + i * Simd<T>::width);
-        return strip;
+    static Vectors loaded(const T* p) {
+        Vectors out;
+        _Pragma("GCC unroll 4") for (int i = 0; i < N; ++i) out.v[i] = load<T>(p + i * Simd<T>::width);
+        return out;
     }
-    void store_to(T* p) const { BOMKL_EACH(i) store<T>(p + i * Simd<T>::width, v[i]); }
-    Vec<T> least() const { return Simd<T>::min(Simd<T>::min(v[0], v[1]), Simd<T>::min(v[2], v[3])); }
+    void store_to(T* p) const {
+        _Pragma("GCC unroll 4") for (int i = 0; i < N; ++i) store<T>(p + i * Simd<T>::width, v[i]);
+    }
+    template <class Map>
+    [[gnu::always_inline]] inline Vectors each(Map&& map) const {
+        Vectors out;
+        _Pragma("GCC unroll 4") for (int i = 0; i < N; ++i) out.v[i] = map(v[i]);
+        return out;
+    }
+
+    [[gnu::always_inline]] inline Vectors& operator*=(const Vectors& other) {
+        _Pragma("GCC unroll 4") for (int i = 0; i < N; ++i) v[i] *= other.v[i];
+        return *this;
+    }
+    // u * factor + addend, rounded once
+    [[gnu::always_inline]] inline Vectors times_plus(T factor, T addend) const {
+        return each([&](Vec<T> u) { return Simd<T>::fma(u, broadcast<T>(factor), broadcast<T>(addend)); });
+    }
+    [[gnu::always_inline]] inline Vectors reciprocal() const {
+        return each([](Vec<T> u) { return T(1) / u; });
+    }
+    [[gnu::always_inline]] inline Vectors sqrt() const {
+        return each([](Vec<T> u) { return Simd<T>::sqrt(u); });
+    }
+    // 2^(u * exponent), zero from `furthest` on
+    [[gnu::always_inline]] inline Vectors exp2_of_product(T exponent, T furthest) const {
+        return each([&](Vec<T> u) {
+            return bomkl::BOMKL_ISA::exp2_of_product<T>(u, broadcast<T>(exponent), Simd<T>::less(u, broadcast<T>(furthest)));
+        });
+    }
 };
+
+template <class T>
+struct Strip : Vectors<T, kStrip> {
+    Strip() = default;
+    Strip(const Vectors<T, kStrip>& vectors) : Vectors<T, kStrip>(vectors) {}
+    static Strip loaded(const T* p) { return Vectors<T, kStrip>::loaded(p); }
+    Vec<T> least() const {
+        const auto& v = this->v;
+        return Simd<T>::min(Simd<T>::min(v[0], v[1]), Simd<T>::min(v[2], v[3]));
+    }
+};
+
+template <class T>
+Vec<T> cosine(const Rows<T>& rows, int r, const Tile<T>& tile, int c, Vec<T> inner) {
+    return inner * (load<T>(tile.inverse_length + c) * rows.inverse_length[r]);
+}
+
+// Sums of absolute differences, feature by feature: pairs of zeros add nothing, so sparse rows give the same bits.
+template <class T>
+[[gnu::noinline]] void taxicab_distances(const Rows<T>& rows, int r, const Tile<T>& tile, int c, T* out) {
+    constexpr int W = Simd<T>::width;
+    if (tile.x) {
+        const T* const x = rows.x + r * rows.stride;
+        Strip<T> sum;
+        BOMKL_EACH(i) sum.v[i] = Vec<T>{};
+        for (int j = 0; j < rows.features; ++j) {
+            const Vec<T> b = broadcast<T>(x[j]);
+            BOMKL_EACH(i) {
+                const Vec<T> difference = b - load<T>(tile.x + std::size_t(j) * kTile + c + i * W);
+                sum.v[i] -= Simd<T>::min(difference, -difference);
+            }
+        }
+        return sum.store_to(out);
+    }
+    for (int i = 0; i < kStripColumns<T>; ++i) {
+        T sum = 0;
+        over_entries<T>(rows.sparse[r], tile.sparse[c + i], [&](T x, T z) { sum += x > z ? x - z : z - x; });
+        out[i] = sum;
+    }
+}
 
 // |x|^2 + |z|^2 - 2 x.z loses its digits where the rows are close and long: those are summed feature by feature.
 template <class T>
@@ -93,18 +150,7 @@ template <class T>
     return out;
 }
 
-// Gaussian values of distances.
-template <class T>
-[[gnu::always_inline]] inline void gaussian(const PreparedKernel<T>& k, const Strip<T>& distance, Strip<T>& value) {
-    const Vec<T> furthest = broadcast<T>(k.furthest), exponent = broadcast<T>(k.exponent);
-    BOMKL_EACH(i)
-        value.v[i] = exp2_of_product<T>(distance.v[i], exponent, Simd<T>::less(distance.v[i], furthest));
-    for (int fourths = k.fourths; fourths > 0; --fourths) {
-        BOMKL_EACH(i) value.v[i] *= value.v[i];
-        BOMKL_EACH(i) value.v[i] *= value.v[i];
-    }
-}
-// The same where `value` holds those of the Gaussian one link before in the chain.
+// Values of a Gaussian where `value` holds those of the Gaussian one link before in the chain.
 template <class T>
 [[gnu::always_inline]] inline void next_gaussian(const PreparedKernel<T>& k, const Strip<T>& distance, Strip<T>& value) {
     const Vec<T> furthest = broadcast<T>(k.furthest);
@@ -124,45 +170,40 @@ public:
     // False where a Gaussian vanishes everywhere: a narrower one does so too. `value` must still hold what the last call put
     // there.
     [[gnu::always_inline]] inline bool map(const PreparedKernel<T>& k, Strip<T> (&value)[R]) {
-        if (k.uses_distance() && !have_distance_) measure();
         const PreparedKernel<T>* const last = last_;
         last_ = &k;
-        switch (k.kind) {
-            case KernelKind::linear:
-                BOMKL_ROWS(r) BOMKL_EACH(i) value[r].v[i] = inner(r, i);
-                break;
-            case KernelKind::polynomial: {
-                Strip<T> base[R];
-                BOMKL_ROWS(r) BOMKL_EACH(i) value[r].v[i] = base[r].v[i] = affine<T>(k, inner(r, i));
-                for (int power = 1; power < k.degree; ++power)
-                    BOMKL_ROWS(r) BOMKL_EACH(i) value[r].v[i] *= base[r].v[i];
-                break;
+        if (k.kind == kGaussian) {
+            if (!have_distance_) measure();
+            if (!Simd<T>::any_less(nearest_, broadcast<T>(k.furthest))) return false;
+            if (last && last->kind == kGaussian && last->root == k.root && last->fourths + 1 == k.fourths) {
+                BOMKL_ROWS(r) next_gaussian<T>(k, distance_[r], value[r]);
+            } else {
+                BOMKL_ROWS(r) value[r] = gaussian::Kernel::map(k, distance_[r]);
             }
-            case KernelKind::gaussian:
-                if (!Simd<T>::any_less(nearest_, broadcast<T>(k.furthest))) return false;
-                if (last && last->kind == KernelKind::gaussian && last->root == k.root && last->fourths + 1 == k.fourths) {
-                    BOMKL_ROWS(r) next_gaussian<T>(k, distance_[r], value[r]);
-                } else {
-                    BOMKL_ROWS(r) gaussian<T>(k, distance_[r], value[r]);
-                }
-                break;
-            case KernelKind::exponential:
-                BOMKL_ROWS(r) BOMKL_EACH(i) value[r].v[i] = exponential<T>(k, distance_[r].v[i]);
-                break;
-            case KernelKind::cauchy:
-                BOMKL_ROWS(r) BOMKL_EACH(i) value[r].v[i] = cauchy<T>(k, distance_[r].v[i]);
-                break;
-            case KernelKind::cosine:
-                BOMKL_ROWS(r) BOMKL_EACH(i)
-                    value[r].v[i] = cosine<T>(rows_, first_ + r, tile_, c_ + i * Simd<T>::width, inner(r, i));
-                break;
-            case KernelKind::callable: break;
+            return true;
         }
+        with_kernel(k.kind, [&](auto kernel) __attribute__((always_inline)) {
+            if constexpr (kernel.source == Source::squared_distance)
+                if (!have_distance_) measure();
+            BOMKL_ROWS(r) value[r] = kernel.map(k, source<kernel.source>(r));
+        });
         return true;
     }
 
 private:
-    Vec<T> inner(int r, int i) const { return load<T>(inner_ + r * kTile + i * Simd<T>::width); }
+    template <Source S>
+    [[gnu::always_inline]] inline Strip<T> source(int r) const {
+        if constexpr (S == Source::squared_distance) return distance_[r];
+        Strip<T> out = Strip<T>::loaded(inner_ + r * kTile);
+        if constexpr (S == Source::cosine)
+            BOMKL_EACH(i) out.v[i] = cosine<T>(rows_, first_ + r, tile_, c_ + i * Simd<T>::width, out.v[i]);
+        if constexpr (S == Source::taxicab) {
+            alignas(64) T sums[kStripColumns<T>];
+            taxicab_distances<T>(rows_, first_ + r, tile_, c_, sums);
+            out = Strip<T>::loaded(sums);
+        }
+        return out;
+    }
     [[gnu::always_inline]] inline void measure() {
         const Strip<T> norms = Strip<T>::loaded(tile_.norm + c_);
         BOMKL_ROWS(r) {
@@ -196,7 +237,8 @@ public:
         std::memcpy(distance_, &distances, sizeof distances);
     }
     [[gnu::always_inline]] Strip<T> values(const PreparedKernel<T>& k, int c) const {
-        const std::uint8_t* at = (k.uses_distance() ? distance_ : inner_) + c;
+        // between rows of ones the sum of absolute differences is the squared distance
+        const std::uint8_t* at = (k.source == Source::inner_product ? inner_ : distance_) + c;
         Strip<T> value;
         BOMKL_EACH(i) value.v[i] = Simd<T>::lookup(k.at_whole, Simd<T>::widen(at + i * Simd<T>::width));
         return value;

@@ -1,33 +1,59 @@
-// A kernel is an elementwise map of the inner product, the squared distance and the product of inverse lengths.
+// All kernels as one list (see kernel.hpp for what each declares).
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
 #include <vector>
+
+#include "all_kernels.hpp"
 
 namespace bomkl {
 
-enum class KernelKind { linear, polynomial, gaussian, exponential, cauchy, cosine, callable };
-
-struct KernelSpec {
-    KernelKind kind;
-    double a = 0;  // polynomial: gamma; gaussian: 1/(2 sigma^2); exponential: 1/sigma; cauchy: 1/sigma^2
-    double b = 0;  // polynomial: coef0
-    int degree = 1;
-    // A Gaussian of half the width is the fourth power of the wider one. Its value is taken from the `root`, the widest of
-    // a short chain of such Gaussians, by `fourths` fourth powers: always, so that it never depends on which kernels happen
-    // to be evaluated together.
-    double root = 0;  // a of the root
-    int fourths = 0;
+template <class... Kernels>
+struct KernelList {
+    static constexpr int size = sizeof...(Kernels);
+    // The place of a kernel in the list.
+    template <class K>
+    static constexpr int place() {
+        int place = 0;
+        (void)((std::is_same_v<K, Kernels> ? true : (++place, false)) || ...);
+        return place;
+    }
 };
+using AllKernels = BOMKL_ALL_KERNELS(KernelList);
+
+inline constexpr int kGaussian = AllKernels::place<gaussian::Kernel>();
+
+// use(kernel) with the kernel of this kind.
+template <class Use, class First, class... Rest>
+[[gnu::always_inline]] inline auto with_kernel(KernelList<First, Rest...>, int kind, Use&& use) {
+    if constexpr (sizeof...(Rest) == 0) {
+        return use(First());
+    } else {
+        if (kind == 0) return use(First());
+        return with_kernel(KernelList<Rest...>(), kind - 1, use);
+    }
+}
+template <class Use>
+[[gnu::always_inline]] inline auto with_kernel(int kind, Use&& use) {
+    return with_kernel(AllKernels(), kind, use);
+}
+
+// Everything about a kernel but its numbers, by its name.
+inline KernelSpec kernel_named(const std::string& name) {
+    for (int kind = 0; kind < AllKernels::size; ++kind)
+        if (with_kernel(kind, [&](auto kernel) { return name == kernel.name; }))
+            return {kind, with_kernel(kind, [](auto kernel) { return kernel.source; })};
+    throw std::invalid_argument("the compiled core has no kernel " + name);
+}
 
 // Link Gaussians of width sigma, sigma/2, sigma/4 ... A fourth power multiplies the relative error by four, so a chain may
 // have three links in float64 (error 2e-14) and two in float32 (5e-6, about that of a distance's last digit in the exponent).
 inline void link_gaussians(std::vector<KernelSpec>& kernels, int longest) {
     std::vector<KernelSpec*> gaussians;
     for (KernelSpec& k : kernels)
-        if (k.kind == KernelKind::gaussian) gaussians.push_back(&k);
+        if (k.kind == kGaussian) gaussians.push_back(&k);
     std::sort(gaussians.begin(), gaussians.end(), [](const KernelSpec* x, const KernelSpec* y) { return x->a < y->a; });
     for (std::size_t i = 0; i < gaussians.size(); ++i) {
         KernelSpec& k = *gaussians[i];
@@ -38,54 +64,19 @@ inline void link_gaussians(std::vector<KernelSpec>& kernels, int longest) {
     }
 }
 
-inline constexpr int kWhole = 32;  // kernel values of smaller whole numbers are kept in a table
-
-// The same in the precision of an engine, with what every evaluation would otherwise compute anew.
-template <class T>
-struct PreparedKernel {
-    KernelKind kind;
-    int degree;
-    int fourths;
-    T a, b;
-    T exponent;  // of two: exp(-a u) = 2^(exponent u); that of the root for a Gaussian
-    T furthest;  // u from which on exp(-a u) is taken as zero, so that no result is subnormal
-    T root;      // Gaussians of one chain have the same
-    T at_whole[kWhole] = {};  // values where the inner product or squared distance is a whole number (Primitives::tabulate)
-
-    PreparedKernel(const KernelSpec& k)
-        : kind(k.kind), degree(k.degree), fourths(k.fourths), a(in_range(k.a)), b(T(k.b)),
-          exponent(-in_range(kLog2E * (kind == KernelKind::gaussian ? k.root : k.a))),
-          furthest(std::max(in_range((sizeof(T) == 4 ? 124 : 1020) / (kLog2E * k.a)), std::numeric_limits<T>::min())),
-          root(in_range(k.root)) {}
-    bool uses_distance() const {
-        return kind == KernelKind::gaussian || kind == KernelKind::exponential || kind == KernelKind::cauchy;
-    }
-
-private:
-    // finite, so that a kernel too narrow for the precision is 1 where the distance is zero and 0 elsewhere
-    static T in_range(double a) { return T(std::min(a, double(std::numeric_limits<T>::max()))); }
-    static constexpr double kLog2E = 1.4426950408889634074;
-};
-
 // k(x, x) of a native kernel from the squared norm.
 inline double self_kernel(const KernelSpec& k, double squared_norm) {
-    switch (k.kind) {
-        case KernelKind::linear: return squared_norm;
-        case KernelKind::polynomial: {
-            const double base = k.a * squared_norm + k.b;
-            double value = base;
-            for (int i = 1; i < k.degree; ++i) value *= base;
-            return value;
-        }
-        case KernelKind::cosine: return squared_norm > 0 ? 1 : 0;
-        default: return 1;
-    }
+    return with_kernel(k.kind, [&](auto kernel) { return kernel.self(k, squared_norm); });
 }
 
-// The largest magnitude the kernel can take between two rows whose squared norms are at most this (Cauchy-Schwarz).
+// The largest magnitude the kernel can take between two rows whose squared norms are at most this.
 inline double largest_kernel_value(const KernelSpec& k, double squared_norm) {
-    if (k.kind != KernelKind::polynomial) return self_kernel(k, squared_norm);
-    return std::pow(k.a * squared_norm + std::fabs(k.b), k.degree);
+    return with_kernel(k.kind, [&](auto kernel) {
+        if constexpr (requires { kernel.largest(k, squared_norm); })
+            return kernel.largest(k, squared_norm);
+        else
+            return kernel.self(k, squared_norm);
+    });
 }
 
 }  // namespace bomkl

@@ -51,8 +51,7 @@ void add_gaussian_tile(const Rows<T>& rows, int first, int n, const Tile<T>& til
             const Strip<T> products = Strip<T>::loaded(inner + r * kTile + c);
             const Strip<T> distance = distances<T>(rows, first + r, tile, c, products, norms, nearest);
             if (!Simd<T>::any_less(nearest, broadcast<T>(k.furthest))) continue;
-            Strip<T> value;
-            gaussian<T>(k, distance, value);
+            const Strip<T> value = gaussian::Kernel::map(k, distance);
             T* const lanes = partial + (first + r) * row_lanes + tile.lane_set * kLanes;
             for (int i = 0; i < tile.n_terms; ++i)
                 accumulate<T>(lanes + std::size_t(tile.terms[i].expansion) * (kLaneSets * kLanes), tile.terms[i].coef,
@@ -76,7 +75,7 @@ void add_whole_tile(const Rows<T>& rows, int first, int n, const Tile<T>& tile, 
                 const Term<T>& term = tile.terms[t];
                 const PreparedKernel<T>& k = kernels[term.kernel];
                 if (term.kernel != have) {
-                    if (k.kind == KernelKind::cosine)
+                    if (k.source == Source::cosine)
                         BOMKL_EACH(i) value.v[i] = cosine<T>(rows, r, tile, c + i * W, row.inner(c + i * W));
                     else
                         value = row.values(k, c);
@@ -90,7 +89,7 @@ void add_whole_tile(const Rows<T>& rows, int first, int n, const Tile<T>& tile, 
 
 template <class T>
 bool one_gaussian(const Tile<T>& tile, const PreparedKernel<T>* kernels) {
-    return tile.lane_set == 0 && tile.n_terms > 0 && kernels[tile.terms[0].kernel].kind == KernelKind::gaussian;
+    return tile.lane_set == 0 && tile.n_terms > 0 && kernels[tile.terms[0].kernel].kind == kGaussian;
 }
 
 // Whether all squared distances are whole numbers below kWhole.
@@ -214,19 +213,25 @@ T gather_inner(const SparseRow<T>& x, const T* dense) {
 }
 
 template <class T>
-void relate(const Rows<T>& rows, int r, const Tile<T>* tiles, int n_tiles, const T* inner, T* distance, T* cosines) {
+void relate(const Rows<T>& rows, int r, const Tile<T>* tiles, int n_tiles, const T* inner, T* const* out) {
     constexpr int W = Simd<T>::width;
+    T* const squares = out[int(Source::squared_distance)];
+    T* const cosines = out[int(Source::cosine)];
+    T* const taxicab = out[int(Source::taxicab)];
     for (int q = 0; q < n_tiles; ++q) {
-        if (distance)
+        if (squares)
             for (int c = 0; c < kTile; c += kStripColumns<T>) {
                 Vec<T> least;
                 distances<T>(rows, r, tiles[q], c, Strip<T>::loaded(inner + q * kTile + c),
                              Strip<T>::loaded(tiles[q].norm + c), least)
-                    .store_to(distance + q * kTile + c);
+                    .store_to(squares + q * kTile + c);
             }
         if (cosines)
             for (int c = 0; c < kTile; c += W)
                 store<T>(cosines + q * kTile + c, cosine<T>(rows, r, tiles[q], c, load<T>(inner + q * kTile + c)));
+        if (taxicab)
+            for (int c = 0; c < kTile; c += kStripColumns<T>)
+                taxicab_distances<T>(rows, r, tiles[q], c, taxicab + q * kTile + c);
     }
 }
 
@@ -240,30 +245,11 @@ T weighted_sum(const T* coef, const T* values, int n) {
     return sum_of<T>(lanes);
 }
 
-// A kernel of one vector. `source` is the inner product, the squared distance or the cosine, whichever the kernel is a map of.
+// A kernel of one vector of what it is a map of.
 template <class T>
 Vec<T> map_vector(const PreparedKernel<T>& k, Vec<T> source) {
-    switch (k.kind) {
-        case KernelKind::polynomial: {
-            const Vec<T> base = affine<T>(k, source);
-            Vec<T> value = base;
-            for (int i = 1; i < k.degree; ++i) value *= base;
-            return value;
-        }
-        case KernelKind::gaussian: {
-            const Vec<T> furthest = broadcast<T>(k.furthest);
-            if (!Simd<T>::any_less(source, furthest)) return Vec<T>{};
-            Vec<T> value = exp2_of_product<T>(source, broadcast<T>(k.exponent), Simd<T>::less(source, furthest));
-            for (int i = 0; i < k.fourths; ++i) {
-                value *= value;
-                value *= value;
-            }
-            return value;
-        }
-        case KernelKind::exponential: return exponential<T>(k, source);
-        case KernelKind::cauchy: return cauchy<T>(k, source);
-        default: return source;
-    }
+    if (k.kind == kGaussian && !Simd<T>::any_less(source, broadcast<T>(k.furthest))) return Vec<T>{};
+    return with_kernel(k.kind, [&](auto kernel) { return kernel.map(k, Vectors<T, 1>{{source}}).v[0]; });
 }
 
 template <class T>
@@ -272,14 +258,12 @@ void tabulate(PreparedKernel<T>* kernels, int n) {
     T whole[kWhole];
     for (int i = 0; i < kWhole; ++i) whole[i] = T(i);
     for (int k = 0; k < n; ++k)
-        for (int i = 0; i < kWhole; i += W) store<T>(kernels[k].at_whole + i, map_vector<T>(kernels[k], load<T>(whole + i)));
+        for (int i = 0; kernels[k].kind != kCallable && i < kWhole; i += W) store<T>(kernels[k].at_whole + i, map_vector<T>(kernels[k], load<T>(whole + i)));
 }
 
 template <class T>
-T expand(const PreparedKernel<T>& k, const T* inner, const T* distance, const T* cosine, const int* slots, const T* coef,
-         int n, T* values) {
+T expand(const PreparedKernel<T>& k, const T* source, const int* slots, const T* coef, int n, T* values) {
     constexpr int W = Simd<T>::width;
-    const T* source = k.uses_distance() ? distance : k.kind == KernelKind::cosine ? cosine : inner;
     int i = 0;
     for (; i + W <= n; i += W) store<T>(values + i, map_vector<T>(k, Simd<T>::gather(source, slots + i)));
     if (i < n) {

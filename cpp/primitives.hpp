@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels.hpp"
+#include "kernel.hpp"
 
 namespace bomkl {
 
@@ -86,11 +86,10 @@ struct Primitives {
     void (*scatter)(T x, const std::int32_t* slots, const T* values, int n, T* out);
     // inner product of a sparse row with a dense one
     T (*gather_inner)(const SparseRow<T>&, const T* dense);
-    // squared distances and cosines of one row to n_tiles tiles, from its inner products (pointers may be null)
-    void (*relate)(const Rows<T>&, int r, const Tile<T>*, int n_tiles, const T* inner, T* distance, T* cosine);
-    // kernel values of listed slots, and their weighted sum
-    T (*expand)(const PreparedKernel<T>&, const T* inner, const T* distance, const T* cosine, const int* slots, const T* coef,
-                int n, T* values);
+    // the other sources of kernels, of one row to n_tiles tiles: out[source], null where it is not needed
+    void (*relate)(const Rows<T>&, int r, const Tile<T>*, int n_tiles, const T* inner, T* const* out);
+    // kernel values of listed slots from the kernel's source, and their weighted sum
+    T (*expand)(const PreparedKernel<T>&, const T* source, const int* slots, const T* coef, int n, T* values);
     // weighted sum with kernel values that are already there
     T (*weighted_sum)(const T* coef, const T* values, int n);
     // exps of n values in place

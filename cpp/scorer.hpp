@@ -109,8 +109,9 @@ public:
             throw NotFiniteError("X must be smaller: the squared norm of row " + std::to_string(row) + " is " +
                             short_text(square) + ", too large for " + dtype_name() + ". Scale the columns.");
         for (int i = 0; i < m_; ++i) {
+            if (config_.kernels[i].kind == kCallable) continue;
             const double value = largest_kernel_value(config_.kernels[i], square);
-            if (config_.kernels[i].kind == KernelKind::polynomial && !(value < limit))
+            if (!(value < limit))
                 throw NotFiniteError("The kernel " + config_.kernel_names[i] + " overflows " + dtype_name() + " on row " +
                                 std::to_string(row) + " of X: k(x, x) is " + short_text(value) +
                                 ". Scale the columns, or use a smaller degree, gamma or coef0.");
@@ -127,7 +128,7 @@ private:
     double safe_norm() const {
         double square = range_limit();
         for (const KernelSpec& k : config_.kernels)
-            while (k.kind == KernelKind::polynomial && square > 0 && !(largest_kernel_value(k, square) < range_limit()))
+            while (k.kind != kCallable && square > 0 && !(largest_kernel_value(k, square) < range_limit()))
                 square /= 2;
         return square;
     }

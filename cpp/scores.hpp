@@ -23,9 +23,8 @@ public:
           block_(state.pool.features(), state.pool.sparse()) {
         primitives_->tabulate(prepared_.data(), m_);
         for (const PreparedKernel<T>& k : prepared_) {
-            has_callable_ |= k.kind == KernelKind::callable;
-            has_distance_ |= k.uses_distance();
-            has_cosine_ |= k.kind == KernelKind::cosine;
+            has_callable_ |= k.kind == kCallable;
+            needed_[int(k.source)] = true;
         }
         fused_ = only_adds(config_.learner) && config_.budget == 0 && !has_callable_;
         // Gaussians come last, widest first: where one vanishes, so do all after it.
@@ -73,12 +72,12 @@ public:
 
     // k(x, x) of row t of the block, and of any row.
     double self_value(int kernel, int t) const {
-        if (config_.kernels[kernel].kind == KernelKind::callable)
+        if (config_.kernels[kernel].kind == kCallable)
             return called_block_[kernel][std::size_t(t) * block_.n() + t];
         return self_kernel(config_.kernels[kernel], block_.squared_norm_of(t));
     }
     double self_value_of(int kernel, const Row<T>& row) {
-        if (config_.kernels[kernel].kind != KernelKind::callable)
+        if (config_.kernels[kernel].kind != kCallable)
             return self_kernel(config_.kernels[kernel], squared_norm(row, state_.pool.features()));
         T value;
         callback_(kernel, row.dense, 1, row.dense, 1, &value);
@@ -95,7 +94,7 @@ public:
             stored_row_.resize(state_.pool.features());
             state_.pool.read(slot, stored_row_.data());
         }
-        if (config_.kernels[kernel].kind == KernelKind::callable) {
+        if (config_.kernels[kernel].kind == kCallable) {
             std::vector<T> others(std::size_t(n) * state_.pool.features());
             for (int j = 0; j < n; ++j) state_.pool.read(e.slots[j], others.data() + std::size_t(j) * state_.pool.features());
             callback_(kernel, stored_row_.data(), 1, others.data(), n, stored_values_.data());
@@ -110,14 +109,10 @@ public:
                           sparse || 2 * entries.n < features ? &entries : nullptr};
         const std::size_t width = views_.size() * kTile;
         stored_inner_.resize(width);
-        stored_distance_.resize(width);
-        stored_cosine_.resize(width);
         inner_with_pool(one, 0, 1, stored_inner_.data(), width);
-        primitives_->relate(one, 0, views_.data(), int(views_.size()), stored_inner_.data(),
-                            has_distance_ ? stored_distance_.data() : nullptr, has_cosine_ ? stored_cosine_.data() : nullptr);
-        return e.scale * double(primitives_->expand(prepared_[kernel], stored_inner_.data(), stored_distance_.data(),
-                                                    stored_cosine_.data(), e.slots.data(), e.coefs.data(), n,
-                                                    stored_values_.data()));
+        const SourcesOfRow from = stored_sources_.relate(*this, one, 0, stored_inner_.data(), width);
+        return e.scale * double(primitives_->expand(prepared_[kernel], from[prepared_[kernel]], e.slots.data(),
+                                                    e.coefs.data(), n, stored_values_.data()));
     }
 
     TileTerm<T>& tile_term(State<T>& state, std::size_t q, int expansion) const {
@@ -174,15 +169,39 @@ public:
         relate_to_later(t);
         for (int r = t + 1; r < n; ++r) inner_.data()[r * inner_stride_ + slot] = column_[r];
         for (int i = 0; i < m_; ++i)
-            if (config_.kernels[i].kind == KernelKind::callable)
+            if (config_.kernels[i].kind == kCallable)
                 for (int r = t + 1; r < n; ++r)
                     called_[i][r * inner_stride_ + slot] = called_block_[i][std::size_t(r) * n + t];
     }
 
 private:
+    // What the kernels are maps of, between one row and every slot.
+    struct SourcesOfRow {
+        const T* of[kSources];
+        const T* operator[](const PreparedKernel<T>& k) const { return of[int(k.source)]; }
+    };
+    struct Sources {
+        std::vector<T> memory[kSources];
+        SourcesOfRow relate(const BlockScores& scores, const Rows<T>& rows, int r, const T* inner, std::size_t width) {
+            SourcesOfRow from{};
+            T* out[kSources] = {};
+            bool any = false;
+            from.of[int(Source::inner_product)] = inner;
+            for (int s = 0; s < kSources; ++s) {
+                if (Source(s) == Source::inner_product || !scores.needed_[s]) continue;
+                memory[s].resize(width);
+                from.of[s] = out[s] = memory[s].data();
+                any = true;
+            }
+            if (any)
+                scores.primitives_->relate(rows, r, scores.views_.data(), int(scores.views_.size()), inner, out);
+            return from;
+        }
+    };
+
     std::pair<bool, double> rank_key(int i) const {
         const KernelSpec& k = config_.kernels[i];
-        return {k.kind == KernelKind::gaussian, k.kind == KernelKind::gaussian ? k.a : 0.0};
+        return {k.kind == kGaussian, k.kind == kGaussian ? k.a : 0.0};
     }
 
     SparseRow<T> without_zeros(const std::vector<T>& row) {
@@ -267,7 +286,7 @@ private:
         called_.resize(m_);
         called_block_.resize(m_);
         for (int i = 0; i < m_; ++i) {
-            if (config_.kernels[i].kind != KernelKind::callable) continue;
+            if (config_.kernels[i].kind != kCallable) continue;
             called_[i].assign(n * inner_stride_, T(0));
             if (slots > 0) callback_(i, block_.rows().x, n, stored.data(), slots, values.data());
             for (int t = 0; t < n; ++t)
@@ -278,13 +297,8 @@ private:
     }
 
     void listed_scores(int t, std::vector<double>& f) {
-        const T* inner = inner_.data() + t * inner_stride_;
-        distance_.resize(inner_stride_);
-        cosine_.resize(inner_stride_);
         refresh_views();
-        if (has_distance_ || has_cosine_)
-            primitives_->relate(block_.rows(), t, views_.data(), int(views_.size()), inner,
-                                has_distance_ ? distance_.data() : nullptr, has_cosine_ ? cosine_.data() : nullptr);
+        const SourcesOfRow from = sources_.relate(*this, block_.rows(), t, inner_.data() + t * inner_stride_, inner_stride_);
         values_start_.resize(n_expansions_);
         std::size_t total = 0;
         for (int e = 0; e < n_expansions_; ++e) {
@@ -292,15 +306,14 @@ private:
             total += state_.expansions[e].slots.size();
         }
         if (values_.size() < total) values_.resize(total);
-        static const PreparedKernel<T> identity{{KernelKind::linear}};
+        static const PreparedKernel<T> identity{kernel_named("Linear")};
         for (int e = 0; e < n_expansions_; ++e) {
             const Expansion<T>& expansion = state_.expansions[e];
-            const bool called = config_.kernels[e % m_].kind == KernelKind::callable;
-            const T* source = called ? called_[e % m_].data() + t * inner_stride_ : inner;
-            f[e] = expansion.scale *
-                    double(primitives_->expand(called ? identity : prepared_[e % m_], source, distance_.data(),
-                                               cosine_.data(), expansion.slots.data(), expansion.coefs.data(),
-                                               expansion.size(), values_.data() + values_start_[e]));
+            const bool called = config_.kernels[e % m_].kind == kCallable;
+            const T* source = called ? called_[e % m_].data() + t * inner_stride_ : from[prepared_[e % m_]];
+            f[e] = expansion.scale * double(primitives_->expand(called ? identity : prepared_[e % m_], source,
+                                                                expansion.slots.data(), expansion.coefs.data(),
+                                                                expansion.size(), values_.data() + values_start_[e]));
         }
     }
 
@@ -309,7 +322,8 @@ private:
     const Primitives<T>* primitives_;
     KernelCallback<T> callback_;
     State<T>& state_;
-    bool fused_ = false, has_callable_ = false, has_distance_ = false, has_cosine_ = false;
+    bool fused_ = false, has_callable_ = false;
+    bool needed_[kSources] = {};  // which sources the kernels are maps of
     std::vector<int> rank_;
 
     std::vector<PreparedKernel<T>> prepared_;
@@ -321,10 +335,11 @@ private:
     Buffer<T> inner_;    // listed path: inner products of every row with every slot
     std::size_t inner_stride_ = 0;
     std::vector<std::vector<T>> called_, called_block_;  // kernel values of callables with every slot, and within the block
-    std::vector<T> distance_, cosine_, values_, column_;
+    std::vector<T> values_, column_;
+    Sources sources_, stored_sources_;
     std::vector<std::size_t> values_start_;
     std::vector<std::int32_t> entry_columns_;
-    std::vector<T> entry_values_, stored_row_, stored_values_, stored_inner_, stored_distance_, stored_cosine_;
+    std::vector<T> entry_values_, stored_row_, stored_values_, stored_inner_;
 };
 
 }  // namespace bomkl

@@ -15,7 +15,7 @@ import pytest
 
 from bomkl import BudgetMKLClassifier, BudgetMKLRegressor
 from bomkl.combiners import Hedge, Uniform
-from bomkl.kernels import Cauchy, Cosine, Exponential, Gaussian, Linear, Polynomial, paper_kernels
+from bomkl.kernels import Cauchy, Cosine, Exponential, Gaussian, Laplacian, Linear, Polynomial, paper_kernels
 from bomkl.learners import BOGD, BPAS, PA, RBP, SPA, Forgetron, Perceptron, Projectron
 from bomkl.reference import ReferenceMKL
 
@@ -59,7 +59,7 @@ SELECTIONS = {
 # Rows of +1 and -1 in four columns: k(x, x) is a power of two for all of these, so projections stay dyadic.
 EXACT_KERNELS = (Linear(), Polynomial(degree=2), Polynomial(degree=3, gamma=0.5))
 KERNELS = (Gaussian(0.7), Polynomial(degree=2, gamma=0.5, coef0=1.0), Cauchy(2.0))
-ALL_KERNELS = (*EXACT_KERNELS, *KERNELS, Gaussian(0.25), Exponential(1.5), Cosine(), inner_product)
+ALL_KERNELS = (*EXACT_KERNELS, *KERNELS, Gaussian(0.25), Exponential(1.5), Cosine(), Laplacian(0.4), inner_product)
 EXACT_LEARNERS = {
     "Perceptron": (Perceptron(), None),
     "Perceptron-budget": (Perceptron(), 5),

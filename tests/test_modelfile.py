@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from bomkl import AutoMKLClassifier, BudgetMKLClassifier, BudgetMKLRegressor, modelfile, paper
 from bomkl._files import BusyError, locked, replacing
 from bomkl.combiners import Hedge, Uniform
-from bomkl.kernels import Cauchy, Cosine, Exponential, Gaussian, Linear, Polynomial
+from bomkl.kernels import Cauchy, Cosine, Exponential, Gaussian, Laplacian, Linear, Polynomial
 from bomkl.learners import BOGD, BPAS, PA, RBP, SPA, Forgetron, Perceptron, Projectron
 from bomkl.modelfile import Model, ModelFileError
 
@@ -40,7 +40,7 @@ LEARNERS = [
     Projectron(),
     Projectron(margin_updates=True),
 ]
-KERNELS = [Gaussian(0.5), Polynomial(2, 0.5, 1.0), Linear(), Exponential(), Cauchy(), Cosine()]
+KERNELS = [Gaussian(0.5), Polynomial(2, 0.5, 1.0), Linear(), Exponential(), Cauchy(), Cosine(), Laplacian(0.5)]
 
 
 def rows(n=120, n_classes=2):

@@ -8,7 +8,7 @@ from sklearn.exceptions import NotFittedError
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, BudgetMKLClassifier, BudgetMKLRegressor, paper
 from bomkl.combiners import Uniform
-from bomkl.kernels import Cauchy, Cosine, Exponential, Gaussian, Linear, Polynomial
+from bomkl.kernels import Cauchy, Cosine, Exponential, Gaussian, Laplacian, Linear, Polynomial
 from bomkl.learners import BOGD, BPAS, PA, RBP, SPA, Forgetron, Perceptron, Projectron
 
 onnx = pytest.importorskip("onnx")
@@ -17,7 +17,16 @@ to_onnx = pytest.importorskip("bomkl.onnx").to_onnx
 
 LEARNERS = [Perceptron(), PA(), SPA(), RBP(), Forgetron(), BOGD(), BPAS(), Projectron(), Projectron(0.1, True)]
 REGRESSION_LEARNERS = [PA(), SPA(), BOGD(), BPAS()]
-KERNELS = [Linear(), Polynomial(2, 0.5, 1.0), Gaussian(0.05), Gaussian(), Exponential(0.7), Cauchy(2.0), Cosine()]
+KERNELS = [
+    Linear(),
+    Polynomial(2, 0.5, 1.0),
+    Gaussian(0.05),
+    Gaussian(),
+    Exponential(0.7),
+    Cauchy(2.0),
+    Cosine(),
+    Laplacian(0.3),
+]
 DTYPES = ["float32", "float64"]
 
 

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from bomkl import BudgetMKLClassifier, BudgetMKLRegressor
 from bomkl.combiners import Hedge, Uniform
-from bomkl.kernels import Cauchy, Cosine, Exponential, Gaussian, Linear, Polynomial
+from bomkl.kernels import Cauchy, Cosine, Exponential, Gaussian, Laplacian, Linear, Polynomial
 from bomkl.learners import BOGD, BPAS, PA, RBP, SPA, Forgetron, Perceptron, Projectron
 
 CLASSES = {"binary": 2, "multiclass": 4}
@@ -41,6 +41,7 @@ bounded_kernels = st.one_of(
     st.builds(Gaussian, sigma=st.floats(0.3, 4.0)),
     st.builds(Exponential, sigma=st.floats(0.3, 4.0)),
     st.builds(Cauchy, sigma=st.floats(0.3, 4.0)),
+    st.builds(Laplacian, gamma=st.floats(0.1, 2.0)),
     st.just(Cosine()),
     st.just(triangle),
 )

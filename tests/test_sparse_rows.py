@@ -8,10 +8,19 @@ import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 
 from bomkl import BudgetMKLClassifier, BudgetMKLRegressor, modelfile
-from bomkl.kernels import Cauchy, Cosine, Exponential, Gaussian, Linear, Polynomial
+from bomkl.kernels import Cauchy, Cosine, Exponential, Gaussian, Laplacian, Linear, Polynomial
 from bomkl.learners import BOGD, BPAS, PA, RBP, SPA, Forgetron, Perceptron, Projectron
 
-KERNELS = [Linear(), Polynomial(2), Gaussian(0.5), Gaussian(1.0), Exponential(1.0), Cauchy(1.0), Cosine()]
+KERNELS = [
+    Linear(),
+    Polynomial(2),
+    Gaussian(0.5),
+    Gaussian(1.0),
+    Exponential(1.0),
+    Cauchy(1.0),
+    Cosine(),
+    Laplacian(0.5),
+]
 LEARNERS = [
     (SPA(), None),
     (Perceptron(), None),

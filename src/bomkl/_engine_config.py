@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bomkl import combiners, learners
-from bomkl.kernels import Cauchy, Cosine, Exponential, Gaussian, KernelLike, Linear, Polynomial
+from bomkl.kernels import Kernel, KernelLike
 
 TASKS = ("binary", "multiclass", "regression")
 
@@ -22,24 +22,12 @@ def kernel_name(kernel: KernelLike) -> str:
     return repr(kernel) if name is None else str(name)
 
 
-def kernel_record(kernel: KernelLike) -> tuple[str, int, float, float, int]:
-    """Describe a kernel to the engine: name, kind, a, b, degree (see cpp/kernels.hpp)."""
-    name = kernel_name(kernel)
-    match kernel:
-        case Linear():
-            return name, 0, 0.0, 0.0, 1
-        case Polynomial():
-            return name, 1, float(kernel.gamma), float(kernel.coef0), int(kernel.degree)
-        case Gaussian():
-            return name, 2, 1 / (2 * float(kernel.sigma) ** 2), 0.0, 1
-        case Exponential():
-            return name, 3, 1 / float(kernel.sigma), 0.0, 1
-        case Cauchy():
-            return name, 4, 1 / float(kernel.sigma) ** 2, 0.0, 1
-        case Cosine():
-            return name, 5, 0.0, 0.0, 1
-        case _:
-            return name, 6, 0.0, 0.0, 1
+def kernel_record(kernel: KernelLike) -> dict[str, Any]:
+    """Describe a kernel to the engine: its name there (None for a Python function), its label, its numbers."""
+    label = kernel_name(kernel)
+    if not isinstance(kernel, Kernel):
+        return {"name": None, "label": label}
+    return {"name": type(kernel).__name__, "label": label, **kernel.numbers()}
 
 
 def learner_record(learner: learners.Learner) -> dict[str, Any]:

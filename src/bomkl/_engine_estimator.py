@@ -28,7 +28,7 @@ from bomkl._validation import (
     parameter_error,
 )
 from bomkl.combiners import Combiner, Hedge
-from bomkl.kernels import KernelLike, NativeKernel, paper_kernels
+from bomkl.kernels import Kernel, KernelLike, paper_kernels
 from bomkl.learners import SPA, Learner
 
 Float = NDArray[np.float64]
@@ -137,7 +137,7 @@ class EngineEstimator(BaseEstimator):  # type: ignore[misc]
         self.kernels_ = kernels
         engine = Engine32 if self._dtype == np.float32 else Engine64
         config = self._config(kernels, task, n_outputs, seed)
-        only_native = all(isinstance(k, NativeKernel) for k in kernels)
+        only_native = all(isinstance(k, Kernel) for k in kernels)
         self._engine = engine(config, self.n_features_in_, sparse and only_native, KernelCalls(kernels))
 
     def _learning_settings(self) -> dict[str, Any]:

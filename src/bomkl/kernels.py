@@ -26,7 +26,21 @@ def squared_distances(X: Matrix, Z: Matrix) -> Matrix:
 
 
 @dataclass(frozen=True)
-class _Kernel:
+class Kernel:
+    """What all kernels of the compiled core are: parameters that check themselves, and the same map in three forms.
+
+    A subclass is a frozen dataclass. ``cpp/kernels`` holds the map for the engine under the same name; `numbers` are
+    its constants. `operators` is the map for ONNX, and `_matrix` the one that tests compare both with.
+    """
+
+    def numbers(self) -> dict[str, float]:
+        """Return the constants of the compiled map: a, b and degree, as far as it has them."""
+        return {}
+
+    def operators(self, on: Any) -> str:
+        """Return the map as ONNX operators on inner products, distances or cosines (`bomkl.onnx.kernels`)."""
+        raise TypeError(f"{type(self).__name__} is not a kernel")
+
     def __call__(self, X: Any, Z: Any) -> Matrix:
         """Kernel matrix between the rows of X and the rows of Z."""
         return self._matrix(np.asarray(X, dtype=np.float64), np.asarray(Z, dtype=np.float64))
@@ -40,7 +54,7 @@ class _Kernel:
 
 
 @dataclass(frozen=True)
-class Linear(_Kernel):
+class Linear(Kernel):
     """The inner product x.z.
 
     Examples
@@ -53,9 +67,13 @@ class Linear(_Kernel):
     def _matrix(self, X: Matrix, Z: Matrix) -> Matrix:
         return X @ Z.T
 
+    def operators(self, on: Any) -> str:
+        """Inner products."""
+        return str(on.inner)
+
 
 @dataclass(frozen=True)
-class Polynomial(_Kernel):
+class Polynomial(Kernel):
     """(gamma x.z + coef0) to the power of degree.
 
     Parameters
@@ -86,9 +104,18 @@ class Polynomial(_Kernel):
     def _matrix(self, X: Matrix, Z: Matrix) -> Matrix:
         return (self.gamma * (X @ Z.T) + self.coef0) ** self.degree
 
+    def numbers(self) -> dict[str, float]:
+        """Factor, addend and exponent."""
+        return {"a": float(self.gamma), "b": float(self.coef0), "degree": int(self.degree)}
+
+    def operators(self, on: Any) -> str:
+        """Powers of inner products."""
+        base = on.add("Add", on.add("Mul", on.inner, float(self.gamma)), float(self.coef0))
+        return str(on.add("Pow", base, float(self.degree)))
+
 
 @dataclass(frozen=True)
-class _DistanceKernel(_Kernel):
+class _DistanceKernel(Kernel):
     sigma: float = 1.0
 
     def __post_init__(self) -> None:
@@ -117,6 +144,14 @@ class Gaussian(_DistanceKernel):
     def _matrix(self, X: Matrix, Z: Matrix) -> Matrix:
         return np.exp(-squared_distances(X, Z) / (2 * self.sigma**2))
 
+    def numbers(self) -> dict[str, float]:
+        """1 / (2 sigma^2)."""
+        return {"a": 1 / (2 * float(self.sigma) ** 2)}
+
+    def operators(self, on: Any) -> str:
+        """Exponentials of squared distances."""
+        return str(on.exp(on.squared_distance, -1 / (2 * float(self.sigma) ** 2)))
+
 
 @dataclass(frozen=True)
 class Exponential(_DistanceKernel):
@@ -136,6 +171,14 @@ class Exponential(_DistanceKernel):
 
     def _matrix(self, X: Matrix, Z: Matrix) -> Matrix:
         return np.exp(-np.sqrt(squared_distances(X, Z)) / self.sigma)
+
+    def numbers(self) -> dict[str, float]:
+        """1 / sigma."""
+        return {"a": 1 / float(self.sigma)}
+
+    def operators(self, on: Any) -> str:
+        """Exponentials of distances."""
+        return str(on.exp(on.add("Sqrt", on.squared_distance), -1 / float(self.sigma)))
 
 
 @dataclass(frozen=True)
@@ -157,9 +200,19 @@ class Cauchy(_DistanceKernel):
     def _matrix(self, X: Matrix, Z: Matrix) -> Matrix:
         return 1 / (1 + squared_distances(X, Z) / self.sigma**2)
 
+    def numbers(self) -> dict[str, float]:
+        """1 / sigma^2."""
+        return {"a": 1 / float(self.sigma) ** 2}
+
+    def operators(self, on: Any) -> str:
+        """Reciprocals of squared distances."""
+        return str(
+            on.add("Reciprocal", on.add("Add", on.add("Mul", on.squared_distance, 1 / float(self.sigma) ** 2), 1.0))
+        )
+
 
 @dataclass(frozen=True)
-class Cosine(_Kernel):
+class Cosine(Kernel):
     """x.z / (|x| |z|), and 0 where either row is zero.
 
     Examples
@@ -173,9 +226,48 @@ class Cosine(_Kernel):
         norms = np.sqrt(np.outer((X**2).sum(axis=1), (Z**2).sum(axis=1)))
         return np.divide(X @ Z.T, norms, out=np.zeros_like(norms), where=norms > 0)
 
+    def operators(self, on: Any) -> str:
+        """Cosines."""
+        return str(on.cosine)
 
-NativeKernel = Linear | Polynomial | Gaussian | Exponential | Cauchy | Cosine
-KernelLike = NativeKernel | Callable[[Any, Any], Any]
+
+@dataclass(frozen=True)
+class Laplacian(Kernel):
+    """exp(-gamma |x - z|_1), of the sum of absolute differences; also called the taxicab or Manhattan distance.
+
+    Parameters
+    ----------
+    gamma : float, default=1.0
+        Factor of the distance, > 0; 1 / n_features suits columns of variance one.
+
+    Examples
+    --------
+    >>> from bomkl.kernels import Laplacian
+    >>> round(float(Laplacian(gamma=0.5)([[0.0, 0.0]], [[1.0, 1.0]])[0, 0]), 4)
+    0.3679
+    """
+
+    gamma: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_positive("Laplacian", "gamma", self.gamma)
+        if not _NARROWEST <= self.gamma <= _WIDEST:
+            raise parameter_error("Laplacian", "gamma", f"from {_NARROWEST} to {_WIDEST}", self.gamma)
+
+    def _matrix(self, X: Matrix, Z: Matrix) -> Matrix:
+        distances = [np.abs(X - z).sum(axis=1) for z in Z]
+        return np.exp(-self.gamma * np.stack(distances, axis=1)) if len(Z) else np.zeros((len(X), 0))
+
+    def numbers(self) -> dict[str, float]:
+        """Return gamma."""
+        return {"a": float(self.gamma)}
+
+    def operators(self, on: Any) -> str:
+        """Exponentials of sums of absolute differences."""
+        return str(on.exp(on.taxicab, -float(self.gamma)))
+
+
+KernelLike = Kernel | Callable[[Any, Any], Any]
 
 
 def paper_kernels() -> list[KernelLike]:

@@ -15,7 +15,7 @@ from bomkl.auto.features import KernelFeatures
 from bomkl.auto.rows import LARGEST, RowLearner
 from bomkl.auto.task import Task
 from bomkl.auto.wide import WIDEST
-from bomkl.kernels import Gaussian, Polynomial
+from bomkl.kernels import Gaussian, Kernel, Laplacian, Polynomial
 from bomkl.onnx.graph import Graph
 from bomkl.onnx.kernels import StoredRows
 from bomkl.onnx.views import Views
@@ -75,9 +75,11 @@ def _component_scores(graph: Graph, views: Views, component: Any) -> str:
 
 
 def _kernel(stored: StoredRows, kind: str, scale: float, landmarks: int) -> str:
+    kernel: Kernel = Gaussian((2 * scale) ** -0.5)
     if kind == "laplacian":
-        return stored.laplacian(scale)
-    kernel = Polynomial(2, scale, 1.0) if kind == "polynomial" else Gaussian((2 * scale) ** -0.5)
+        kernel = Laplacian(scale)
+    elif kind == "polynomial":
+        kernel = Polynomial(2, scale, 1.0)
     return stored.kernel(kernel, np.arange(landmarks))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bomkl.kernels import Cauchy, Cosine, Exponential, Gaussian, KernelLike, Linear, NativeKernel, Polynomial
+from bomkl.kernels import Kernel, KernelLike
 from bomkl.onnx.graph import Graph
 
 # Where the engine takes exp(x) as zero: a vanishing kernel must vanish in both, for its sign is a vote.
@@ -23,10 +23,11 @@ def is_exportable(kernel: KernelLike) -> bool:
 
     Examples
     --------
+    >>> from bomkl.kernels import Gaussian
     >>> is_exportable(Gaussian()), is_exportable(lambda X, Z: X @ Z.T)
     (True, False)
     """
-    return isinstance(kernel, NativeKernel)
+    return isinstance(kernel, Kernel)
 
 
 class StoredRows:
@@ -48,37 +49,9 @@ class StoredRows:
 
     def kernel(self, kernel: KernelLike, used: NDArray[np.intp]) -> str:
         """Kernel values of every row with those of the stored rows that are in use."""
-        graph = self._graph
-        match kernel:
-            case Linear():
-                return self._columns(self.inner, used)
-            case Polynomial():
-                scaled = graph.add("Mul", self._columns(self.inner, used), graph.number(float(kernel.gamma)))
-                base = graph.add("Add", scaled, graph.number(float(kernel.coef0)))
-                return graph.add("Pow", base, graph.number(float(kernel.degree)))
-            case Gaussian():
-                return self._exp(self._columns(self.squared_distance, used), -1 / (2 * float(kernel.sigma) ** 2))
-            case Exponential():
-                distance = graph.add("Sqrt", self._columns(self.squared_distance, used))
-                return self._exp(distance, -1 / float(kernel.sigma))
-            case Cauchy():
-                distance = self._columns(self.squared_distance, used)
-                relative = graph.add("Mul", distance, graph.number(1 / float(kernel.sigma) ** 2))
-                return graph.add("Reciprocal", graph.add("Add", relative, graph.number(1.0)))
-            case Cosine():
-                return self._columns(self.cosine, used)
-        raise TypeError(f"{kernel!r} is not a kernel of bomkl.kernels")
-
-    def laplacian(self, scale: float) -> str:
-        """Exponentials of city-block distances with all stored rows, a few columns at a time to bound the memory."""
-        graph, total = self._graph, ""
-        for begin in range(0, self._exact.shape[1], _COLUMNS_AT_A_TIME):
-            places = np.arange(begin, min(begin + _COLUMNS_AT_A_TIME, self._exact.shape[1]))
-            rows = graph.add("Unsqueeze", graph.columns(self._rows, places), graph.integers([1]))
-            difference = graph.add("Abs", graph.add("Sub", rows, graph.number(self._exact[:, places])))
-            part = graph.add("ReduceSum", difference, graph.integers([2]), keepdims=0)
-            total = graph.add("Add", total, part) if total else part
-        return self._exp(total, -scale)
+        if not isinstance(kernel, Kernel):
+            raise TypeError(f"{kernel!r} is not a kernel of bomkl.kernels")
+        return kernel.operators(_UsedRows(self, used))
 
     @cached_property
     def inner(self) -> str:
@@ -114,6 +87,18 @@ class StoredRows:
         stored_length = np.maximum(np.sqrt((self._exact**2).sum(axis=1)), 1e-300)
         return graph.add("Div", graph.add("Div", self.inner, length), graph.number(stored_length))
 
+    @cached_property
+    def taxicab(self) -> str:
+        """Sums of absolute differences, a few columns at a time to bound the memory."""
+        graph, total = self._graph, ""
+        for begin in range(0, self._exact.shape[1], _COLUMNS_AT_A_TIME):
+            places = np.arange(begin, min(begin + _COLUMNS_AT_A_TIME, self._exact.shape[1]))
+            rows = graph.add("Unsqueeze", graph.columns(self._rows, places), graph.integers([1]))
+            difference = graph.add("Abs", graph.add("Sub", rows, graph.number(self._exact[:, places])))
+            part = graph.add("ReduceSum", difference, graph.integers([2]), keepdims=0)
+            total = graph.add("Add", total, part) if total else part
+        return total
+
     def _squared_length(self, rows: str) -> str:
         graph = self._graph
         return graph.add("ReduceSum", graph.add("Mul", rows, rows), graph.integers([1]), keepdims=1)
@@ -133,3 +118,22 @@ def _with_few_digits(centre: NDArray[np.float64], spread: NDArray[np.float64]) -
     step = np.exp2(np.floor(np.log2(np.maximum(spread, 1e-300))))
     rounded: NDArray[np.float64] = np.where(spread > 0, np.round(centre / step) * step, centre)
     return rounded
+
+
+class _UsedRows:
+    """What a kernel is written in: relations to the stored rows it uses, and operators on them."""
+
+    def __init__(self, rows: StoredRows, used: NDArray[np.intp]) -> None:
+        self._all, self._used = rows, used
+
+    def __getattr__(self, name: str) -> str:
+        return self._all._columns(getattr(self._all, name), self._used)
+
+    def add(self, operator: str, *inputs: str | float) -> str:
+        """Add an operator on results and numbers."""
+        graph = self._all._graph
+        return graph.add(operator, *(graph.number(x) if isinstance(x, float) else x for x in inputs))
+
+    def exp(self, distance: str, factor: float) -> str:
+        """Exponentials that vanish where those of the engine do."""
+        return self._all._exp(distance, factor)

@@ -1,0 +1,67 @@
+"""Follow the pages on adding a learner and a kernel in a copy of the sources, build it and use what was added.
+
+`make how-to` runs it. It takes minutes, which is why it is no test of the suite; the suite only compiles the headers
+of the pages (tests/test_how_to_add.py).
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PAGES = ("adding-a-learner.md", "adding-a-kernel.md")
+
+USE = """
+import numpy as np
+from bomkl import BudgetMKLClassifier
+from bomkl.kernels import Gaussian, InverseMultiquadric
+from bomkl.learners import MarginPerceptron
+X = np.random.default_rng(0).normal(size=(400, 4))
+y = np.where(X[:, 0] * X[:, 1] > 0, 1, -1)
+for budget in (None, 30):
+    model = BudgetMKLClassifier([InverseMultiquadric(2.0)], MarginPerceptron(0.2), selection_delta=None, budget=budget)
+    margins = model.score_and_learn(X, y)
+    assert ((margins * y <= 0.2).sum() == model.n_support_[0]) or budget, model.n_support_
+    K = InverseMultiquadric(2.0)(X, model.support_vectors_) @ model.dual_coef_[:, 0]
+    np.testing.assert_allclose(model.decision_function(X), K, rtol=1e-9, atol=1e-9)
+print("what the pages add works")
+"""
+
+
+def blocks(page):
+    """Return the code blocks of a page that have a file as their title: (file, code)."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    return re.findall(r'```\w+ title="([^"]+)"\n(.*?)```', text, flags=re.S)
+
+
+def add_to(tree):
+    """Do what the pages say: new headers are written, classes are appended."""
+    for page in PAGES:
+        for name, code in blocks(page):
+            path = Path(tree) / name
+            before = path.read_text(encoding="utf-8") if path.exists() else ""
+            path.write_text(f"{before}\n\n{code}" if before else code, encoding="utf-8")
+
+
+def main():
+    tree = ROOT / "build" / "how-to"
+    shutil.rmtree(tree, ignore_errors=True)
+    tree.mkdir(parents=True)
+    for name in ("cpp", "src", "CMakeLists.txt", "pyproject.toml", "README.md", "LICENSE"):
+        source = ROOT / name
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, tree / name)
+    add_to(tree)
+    site = tree / "site"
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site), str(tree)], check=True
+    )
+    # -S: without the editable installation of the project itself
+    packages = next(path for path in sys.path if path.endswith("site-packages"))
+    code = f"import sys; sys.path[:0] = [{str(site)!r}]; sys.path.append({packages!r})\n{USE}"
+    subprocess.run([sys.executable, "-S", "-c", code], check=True, cwd=tree)
+
+
+if __name__ == "__main__":
+    main()
