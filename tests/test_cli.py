@@ -5,14 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import random
-import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
+from sklearn import metrics
 from typer.testing import CliRunner
 
 from bomkl import AutoMKLClassifier, BudgetMKLClassifier, modelfile
@@ -94,10 +92,12 @@ def test_predictions(svm, model, tmp_path):
 
 def test_probabilities(svm, tmp_path):
     bomkl("train", svm, "-o", tmp_path / "m", "-q", "--budget", 100)
-    lines = bomkl("predict", tmp_path / "m", svm, "--kind", "probabilities").stdout.splitlines()
+    head, *lines = bomkl("predict", tmp_path / "m", svm, "--kind", "probabilities").stdout.splitlines()
     expected = modelfile.load(tmp_path / "m").predict_proba(make_rows(500)[0])
-    printed = np.array([line.split() for line in lines], dtype=float)
-    np.testing.assert_allclose(printed, expected[:, -printed.shape[1] :], rtol=1e-6, atol=1e-9)
+    assert head == "-1\t1"
+    np.testing.assert_array_equal(np.array([line.split() for line in lines], dtype=float), expected)
+    lines = bomkl("predict", tmp_path / "m", svm, "-k", "probabilities", "--json").stdout.splitlines()
+    assert json.loads(lines[7]) == {"probabilities": {"-1": expected[7, 0], "1": expected[7, 1]}}
 
 
 def test_strings_several_classes_and_columns_in_another_order(pets, tmp_path):
@@ -106,7 +106,8 @@ def test_strings_several_classes_and_columns_in_another_order(pets, tmp_path):
     (tmp_path / "new.csv").write_text("coat,weight\nlong,31\nnone,0.2\nshort,5\nwoolly,5\n")
     assert bomkl("predict", model, tmp_path / "new.csv").stdout.split()[:3] == ["dog", "fish", "cat"]
     margins = bomkl("predict", model, tmp_path / "new.csv", "-k", "margins").stdout.splitlines()
-    assert [len(line.split("\t")) for line in margins] == [3] * 4
+    assert margins[0] == "cat\tdog\tfish"
+    assert [len(line.split("\t")) for line in margins] == [3] * 5
     (tmp_path / "short.csv").write_text("coat\nlong\n")
     refused = bomkl("predict", model, tmp_path / "short.csv")
     assert refused.exit_code == 1
@@ -140,7 +141,8 @@ def test_eval_writes_the_table_to_stderr_and_figures_to_stdout(svm):
     done = bomkl("eval", svm)
     assert done.stdout.splitlines()[0] == "rows\t500"
     lines = done.stderr.splitlines()
-    assert lines[0].split() == ["rows", "error", "since", "last", "SVs", "top", "kernel"]
+    assert lines[0].split() == ["rows", "error", "rate", "since", "last", "SVs", "top", "kernel"]
+    assert done.stdout.splitlines()[1].startswith("error rate\t0.")
     assert [line.split()[0] for line in lines[1:]] == ["64", "128", "256", "500"]
     assert bomkl("eval", svm, "-q").stderr == ""
 
@@ -227,7 +229,7 @@ def test_options_and_files_agree_and_options_go_first(svm, tmp_path):
         (["-p", "learner"], "must be NAME=VALUE"),
         (["-p", "kernels=[__import__('os')]"], "is no value"),
         (["-p", "learner=SPA(1, 2, 3, 4)"], "SPA(1, 2, 3, 4)"),
-        (["--missing", "often"], "--missing must be 'error', 'skip' or a finite number. Got 'often' instead."),
+        (["--missing", "often"], "--missing must be 'error', 'skip', 'keep' or a finite number. Got 'often' instead."),
         (["--format", "xls"], "--format must be one of"),
         (["--categorical", "one-hot"], "--categorical must be one of"),
         (["--on-bad-line", "fix"], "--on-bad-line must be one of"),
@@ -450,151 +452,182 @@ def test_convert_strings(pets):
     assert done.stdout.splitlines()[:3] == ["0 1:4.5 4:1", "1 1:30 2:1", "2 1:0.1 3:1"]
 
 
-# runs that are stopped
+# score, weights and predictions while learning
 
 
-def in_a_process(*args, stdin=None, stdout=None):
-    """Run a command in a process of its own, without the time that imports take."""
-    child = os.fork()
-    if child:
-        return child
-    try:
-        null = os.open(os.devnull, os.O_RDWR)
-        for number, file in ((0, stdin), (1, stdout), (2, None)):
-            os.dup2(null if file is None else file, number)
-        os.closerange(3, 1000)
-        sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
-        app([str(arg) for arg in args], standalone_mode=True)
-    except SystemExit as done:
-        os._exit(done.code or 0)
-    except BaseException:
-        os._exit(99)
-    os._exit(0)
+def test_scores_of_a_classifier(tmp_path):
+    X, y = make_rows(600)
+    (tmp_path / "train.svm").write_text("".join(svm_text(600).splitlines(keepends=True)[:400]))
+    (tmp_path / "test.svm").write_text("".join(svm_text(600).splitlines(keepends=True)[400:]))
+    bomkl("train", tmp_path / "train.svm", "-o", tmp_path / "m", "-q", "--budget", 100)
+    found = json.loads(bomkl("score", tmp_path / "m", tmp_path / "test.svm", "--json").stdout)
+    model = modelfile.load(tmp_path / "m")
+    predicted, probability = model.predict(X[400:]), model.predict_proba(X[400:])
+    assert found["rows"] == 200
+    assert found["accuracy"] == pytest.approx((predicted == y[400:]).mean())
+    assert found["log loss"] == pytest.approx(metrics.log_loss(y[400:], probability))
+    assert found["AUC"] == pytest.approx(metrics.roc_auc_score(y[400:], probability[:, 1]))
+    assert found["labels"] == [-1, 1]
+    assert found["confusion"] == metrics.confusion_matrix(y[400:], predicted).tolist()
+    shown = bomkl("score", tmp_path / "m", tmp_path / "test.svm").stdout
+    assert shown.splitlines()[1] == f"accuracy\t{found['accuracy']:.6f}"
+    assert "label  predicted" in shown
 
 
-def exit_code(child):
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+def test_scores_of_several_classes_with_weights_and_a_label_that_is_new(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    y, weight = np.array(["a", "b", "c"])[(X > 0).sum(axis=1)], rng.integers(0, 4, 400)
+    lines = [f"{u},{v},{w},{label}\n" for (u, v), w, label in zip(X.tolist(), weight, y, strict=True)]
+    (tmp_path / "rows.csv").write_text("u,v,w,label\n" + "".join(lines))
+    options = ["--weight", "w", "--budget", 50, "-q"]
+    assert bomkl("train", tmp_path / "rows.csv", "-o", tmp_path / "m", *options).exit_code == 0
+    model = modelfile.load(tmp_path / "m")
+    found = json.loads(bomkl("score", tmp_path / "m", tmp_path / "rows.csv", "--json").stdout)
+    table = {"u": X[:, 0], "v": X[:, 1]} if hasattr(model, "kinds_") else X
+    predicted, probability = model.predict(table), model.predict_proba(table)
+    assert found["accuracy"] == pytest.approx(np.average(predicted == y, weights=weight))
+    assert found["log loss"] == pytest.approx(metrics.log_loss(y, probability, sample_weight=weight))
+    expected = metrics.roc_auc_score(y, probability, sample_weight=weight, multi_class="ovr")
+    assert found["AUC"] == pytest.approx(expected)
+    (tmp_path / "new.csv").write_text("u,v,w,label\n1,1,1,zebra\n1,1,1,c\n")
+    found = json.loads(bomkl("score", tmp_path / "m", tmp_path / "new.csv", "--json").stdout)
+    assert found["labels"] == ["a", "b", "c", "zebra"]
+    assert sum(found["confusion"][3]) == 1
+    assert found["log loss"] > 10
 
 
-def test_a_reader_that_goes_away(svm, model):
-    svm.write_text(svm_text(20_000))
-    read, write = os.pipe()
-    child = in_a_process("predict", model, svm, "--kind", "margins", stdout=write)
-    os.close(write)
-    with os.fdopen(read) as pipe:
-        float(pipe.readline())
-    assert exit_code(child) == 141
+def test_scores_of_a_regressor(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-3, 3, 500)
+    (tmp_path / "rows.csv").write_text("x,label\n" + "".join(f"{each},{np.sin(each) + 1e6}\n" for each in x))
+    bomkl("train", tmp_path / "rows.csv", "-o", tmp_path / "m", "-q", "-a", "auto-regression", "--budget", 50)
+    found = json.loads(bomkl("score", tmp_path / "m", tmp_path / "rows.csv", "--json").stdout)
+    predicted = np.array(bomkl("predict", tmp_path / "m", tmp_path / "rows.csv").stdout.split(), dtype=float)
+    truth = np.sin(x) + 1e6
+    assert found["mean absolute error"] == pytest.approx(np.abs(predicted - truth).mean())
+    assert found["root mean squared error"] == pytest.approx(metrics.root_mean_squared_error(truth, predicted))
+    assert found["R2"] == pytest.approx(metrics.r2_score(truth, predicted), abs=1e-6)
 
 
-@pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_runs_that_are_stopped_again_and_again_end_in_the_same_model(tmp_path, kill):
-    (tmp_path / "rows.svm").write_text(svm_text(12_000))
-    args = [
-        "train",
-        tmp_path / "rows.svm",
-        "--budget",
-        30,
-        "--passes",
-        2,
-        "--checkpoint-every",
-        1,
-        "-q",
-        "--resume",
-        "-o",
-    ]
-    started = time.perf_counter()
-    assert exit_code(in_a_process(*args, tmp_path / "whole")) == 0
-    duration = time.perf_counter() - started
-    rng = random.Random(0)
-    stops = 0
-    for _ in range(100):
-        child = in_a_process(*args, tmp_path / "m")
-        time.sleep(rng.uniform(0.05, duration / 3))
-        os.kill(child, kill)
-        code = exit_code(child)
-        if code == 0:
-            break
-        assert code in (-kill, 128 + kill), code
-        stops += 1
+def test_weights_are_what_the_library_learns(tmp_path):
+    X, y = make_rows(300)
+    weight = np.random.default_rng(0).integers(0, 3, 300)
+    lines = [f"{a},{w},{b},{c},{label}\n" for (a, b, c), w, label in zip(X.tolist(), weight, y, strict=True)]
+    (tmp_path / "rows.csv").write_text("a,w,b,c,label\n" + "".join(lines))
+    for algorithm, kind in (("SPA", BudgetMKLClassifier), ("auto", AutoMKLClassifier)):
+        done = bomkl("train", tmp_path / "rows.csv", "-o", tmp_path / "m", "--weight", "w", "-a", algorithm, "-q")
+        assert done.exit_code == 0
+        expected = kind(random_state=0).partial_fit(X, y, sample_weight=weight)
+        margins = bomkl("predict", tmp_path / "m", tmp_path / "rows.csv", "-k", "margins").stdout.split()
+        np.testing.assert_allclose(np.array(margins, float), expected.decision_function(X), rtol=1e-6, atol=1e-6)
+    text = (tmp_path / "rows.csv").read_text()
+    (tmp_path / "rows.csv").write_text(text + "1,-2,1,1,1\n")
+    done = bomkl("train", tmp_path / "rows.csv", "-o", tmp_path / "m2", "--weight", "w", "-q")
+    assert "rows.csv:302: column w: the weight must be a finite number >= 0: '-2'" in done.stderr
+    done = bomkl("train", tmp_path / "rows.csv", "-o", tmp_path / "m2", "--weight", "wt")
+    assert "there is no weight column 'wt'" in done.stderr
+
+
+@pytest.mark.parametrize("algorithm", ["auto", "SPA", "auto-regression"])
+def test_predictions_while_learning(svm, tmp_path, algorithm):
+    _, y = make_rows(500)
+    args = ["train", svm, "-o", tmp_path / "m", "-q", "-a", algorithm, "--predictions"]
+    assert bomkl(*args, tmp_path / "p").exit_code == 0
+    lines = (tmp_path / "p").read_text().split()
+    model = modelfile.load(tmp_path / "m")
+    assert len(lines) == 500
+    if algorithm == "auto-regression":
+        assert np.isfinite(np.array(lines, dtype=float)).all()
     else:
-        pytest.fail("the run never came to its end")
-    assert stops >= 2
-    assert (tmp_path / "m").read_bytes() == (tmp_path / "whole").read_bytes()
-    assert bomkl(*args, tmp_path / "m").exit_code == 0  # a run that is complete is left as it is
-    assert (tmp_path / "m").read_bytes() == (tmp_path / "whole").read_bytes()
+        # a margin of zero counts as a mistake, and is a prediction of the first class
+        assert 0 <= model.mistakes_ - sum(int(line) != label for line, label in zip(lines, y, strict=True)) <= 1
+    assert bomkl(*args, "-").stdout.split() == lines
 
 
-def test_a_pipe_that_breaks_off_loses_nothing_learned_before(svm, tmp_path):
-    text = svm_text(20_000)
-    done = bomkl("train", "-", "-o", tmp_path / "m", "-q", input=text + "1 x:3\n")
-    assert done.exit_code == 1
-    assert "<stdin>:20001: column 3: not an index:value pair: 'x:3'" in done.stderr
-    assert "holds the rows before the error" in done.stderr
-    assert bomkl("train", "-", "-o", tmp_path / "m", "-q", "--resume", input=text).exit_code == 0
-    bomkl("train", "-", "-o", tmp_path / "whole", "-q", input=text)
-    assert (tmp_path / "m").read_bytes() == (tmp_path / "whole").read_bytes()
+def test_progress_of_training_as_json(svm, tmp_path):
+    done = bomkl("train", svm, "-o", tmp_path / "m", "-q", "-a", "auto-regression", "--json")
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [record["rows"] for record in records] == [64, 128, 256, 500]
+    assert {record["metric"] for record in records} == {"mean absolute error"}
+    shown = bomkl("train", svm, "-o", tmp_path / "m", "-a", "auto-regression").stderr
+    assert shown.splitlines()[0].split()[:2] == ["rows", "MAE"]
+
+
+def test_inspect_writes_numbers_as_numbers(model):
+    content = json.loads(bomkl("inspect", model, "--json").stdout)
+    assert content["parameters"]["random_state"] == 0
+    assert content["parameters"]["budget"] is None
+    assert content["parameters"]["normalize_step"] is False
+    assert content["parameters"]["learner"] == "SPA(eta=0.1, alpha=1.0, beta=3.0)"
+
+
+# folders, names of columns, late classes
+
+
+def test_folders(svm, tmp_path):
+    (tmp_path / "parts").mkdir()
+    lines = svm.read_text().splitlines(keepends=True)
+    for number in range(5):
+        (tmp_path / "parts" / f"part-{number}.svm").write_text("".join(lines[100 * number : 100 * (number + 1)]))
+    (tmp_path / "parts" / "_SUCCESS").write_text("")
+    (tmp_path / "parts" / ".hidden").write_text("nonsense")
+    assert bomkl("eval", tmp_path / "parts").stdout == bomkl("eval", svm).stdout
+    (tmp_path / "empty").mkdir()
+    assert "there are no files in this folder" in bomkl("eval", tmp_path / "empty").stderr
 
 
 @pytest.mark.parametrize(
-    "notes", [{"schema": {}}, {"schema": 3}, {"settings": 3}, {"settings": {"depth": 3}, "inputs": []}]
+    ("args", "message"),
+    [
+        (["--label", "kimd"], "there is no label column 'kimd'; Did you mean 'kind'? the columns are ['weight', "),
+        (["--label", "kind", "--ignore", "wieght"], "no column to leave out: 'wieght'; Did you mean 'weight'?"),
+        (["--label", "kind", "--strings", "wght"], "there is no column to take as strings: 'wght'; Did you mean 'w"),
+        (["--label", "kind", "--weight", "wight"], "there is no weight column 'wight'; Did you mean 'weight'?"),
+        (["--label", "9"], "there is no label column 9; the columns are ['weight', 'coat', 'kind']"),
+    ],
 )
-def test_notes_that_lie(svm, tmp_path, notes):
-    X, y = make_rows(50)
-    complete = {"done_passes": 0, "row": 0, "tally": {}, "history": [], "inputs": [], "schema": {}, "settings": {}}
-    for given in (notes, complete | notes):
-        modelfile.save(BudgetMKLClassifier(random_state=0).fit(X, y), tmp_path / "m", given)
-        for args in (
-            ["predict", tmp_path / "m", svm],
-            ["inspect", tmp_path / "m"],
-            ["train", svm, "-o", tmp_path / "m", "--resume"],
-        ):
-            done = bomkl(*args)
-            assert done.exit_code in (0, 1)
+def test_mistyped_columns(pets, tmp_path, args, message):
+    for inputs, text in ((pets, None), ("-", pets.read_text())):
+        done = bomkl("eval", inputs, *args, input=text)
+        assert done.exit_code == 1
+        assert message in done.stderr
 
 
-def test_resuming_another_run_is_refused(svm, model, tmp_path):
-    other = tmp_path / "other.svm"
-    other.write_text(svm_text(100, seed=1))
-    done = bomkl("train", other, "-o", model, "-a", "SPA", "--resume")
-    assert done.exit_code == 1
-    assert f"use --from {model}" in done.stderr
-    done = bomkl("train", svm, "-o", model, "-a", "SPA", "--resume", "--budget", 5)
-    assert "trained with other settings: budget (None, now 5)" in done.stderr
+def test_a_class_that_comes_late_in_a_pipe(tmp_path):
+    text = "a,label\n" + "1,x\n2,y\n" * 2000 + "3,z\n" * 50
+    assert bomkl("train", "-", "-o", tmp_path / "m", "-q", "--budget", 20, input=text).exit_code == 0
+    assert modelfile.load(tmp_path / "m").classes_.tolist() == ["x", "y", "z"]
+    (tmp_path / "rows.csv").write_text(text)
+    assert bomkl("train", tmp_path / "rows.csv", "-o", tmp_path / "m2", "-q", "--budget", 20).exit_code == 0
+    first, second = (modelfile.load(tmp_path / name).predict_proba for name in ("m", "m2"))
+    rows = {"a": [1.0, 3.0]} if hasattr(modelfile.load(tmp_path / "m"), "kinds_") else [[1.0], [3.0]]
+    assert first(rows).tolist() == second(rows).tolist()
 
 
-def test_learning_other_rows_with_a_model(svm, model, tmp_path):
-    other = tmp_path / "other.svm"
-    other.write_text(svm_text(100, seed=1))
-    assert bomkl("train", other, "-o", tmp_path / "m2", "--from", model, "-q").exit_code == 0
-    expected = modelfile.load(model).partial_fit(*make_rows(100, seed=1))
-    X, _ = make_rows(50, seed=2)
-    again = modelfile.load(tmp_path / "m2")
-    assert again.n_seen_ == 600
-    np.testing.assert_array_equal(again.decision_function(X), expected.decision_function(X))
+def test_python_dash_m_and_completion():
+    done = subprocess.run([sys.executable, "-m", "bomkl", "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout[:6]) == (0, "bomkl ")
+    shown = bomkl("--help").stdout
+    assert "--install-completion" in shown
 
 
-def test_more_passes_go_on_from_a_complete_run(svm, tmp_path):
-    bomkl("train", svm, "-o", tmp_path / "two", "--passes", 2, "-q")
-    two = modelfile.load(tmp_path / "two").decision_function(make_rows(9)[0]).tolist()
-    bomkl("train", svm, "-o", tmp_path / "m", "-q")
-    bomkl("train", svm, "-o", tmp_path / "m", "-q", "--resume", "--passes", 2)
-    assert modelfile.load(tmp_path / "m").decision_function(make_rows(9)[0]).tolist() == two
-    refused = bomkl("train", "-", "-o", tmp_path / "m3", "--passes", 2, input=svm.read_bytes())
-    assert "can be read only once, so --passes must be 1" in refused.stderr
+def test_a_model_that_has_learned_nothing_cannot_predict(svm, tmp_path):
+    modelfile.save(AutoMKLClassifier(), tmp_path / "m")
+    for name in ("predict", "score"):
+        done = bomkl(name, tmp_path / "m", svm)
+        assert (done.exit_code, done.stdout) == (1, "")
+        assert "has not learned from any row yet" in done.stderr
+    assert bomkl("inspect", tmp_path / "m").exit_code == 0
 
 
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_while_a_pipe_is_silent(tmp_path, stop):
-    read, write = os.pipe()
-    child = in_a_process("train", "-", "-o", tmp_path / "m", "--checkpoint-every", 1, stdin=read)
-    os.close(read)
-    # More than a block and what is read ahead; the pipe stays open, so the command waits for more.
-    os.write(write, svm_text(40_000).encode())
-    deadline = time.monotonic() + 30
-    while not (tmp_path / "m").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    time.sleep(0.5)
-    os.kill(child, stop)
-    assert exit_code(child) == 128 + stop
-    os.close(write)
-    assert modelfile.load(tmp_path / "m").n_seen_ >= 1024
+@pytest.mark.parametrize("redirection", ["1>&-", "2>&-", "0<&-", "1>&- 2>&-", "1>/dev/full"])
+def test_closed_and_full_outputs(model, svm, redirection):
+    command = f"{sys.executable} -m bomkl predict {model} {svm} {redirection}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+    assert done.returncode == (1 if "1>" in redirection else 0)
+    if redirection in ("1>&-", "1>/dev/full"):
+        assert done.stderr.startswith("bomkl: error: ")
+        assert len(done.stderr.splitlines()) == 1

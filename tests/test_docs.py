@@ -102,7 +102,7 @@ def test_every_page_is_in_the_navigation() -> None:
 
 @pytest.mark.parametrize(("name", "shown_only"), [("peers", ["--seeds", "0"]), ("drift", ["--methods"])])
 def test_tables_of_benchmarks_are_those_of_the_stored_rows(name, shown_only):
-    command = [sys.executable, "-m", "bomkl.cli", "bench", name, *shown_only, "--rows", f"docs/results/{name}.jsonl"]
+    command = [sys.executable, "-m", "bomkl", "bench", name, *shown_only, "--rows", f"docs/results/{name}.jsonl"]
     printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     page = (DOCS / "auto.md").read_text()
     lines = printed.partition("| permutations |")[0].splitlines()

@@ -538,7 +538,7 @@ def test_names_that_come_twice_are_found_without_comparing_each_with_all(tmp_pat
             Name.compared += 1
             return str.__eq__(self, other)
 
-    reading = Reading("rows.csv", Options(), None, BadLines(skip=False))
+    reading = Reading("rows.csv", Options(), lambda: None, BadLines(skip=False))
     reading.check_names([Name(number) for number in range(2000)])
     assert Name.compared < 2000
     with pytest.raises(StreamError, match=r"names \['0', '1', '10', '100', '101'\] and 195 others more than"):

@@ -81,8 +81,9 @@ def locked(path: str | os.PathLike[str]) -> Iterator[None]:
     descriptor = _open_locked(beside, os.fspath(path))
     try:
         yield
-        os.unlink(beside)  # while it is locked: whoever waits for it looks whether it is still there
     finally:
+        with contextlib.suppress(OSError):
+            os.unlink(beside)  # while it is locked: whoever opens it now looks whether it is still there
         os.close(descriptor)
 
 

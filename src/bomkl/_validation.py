@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Iterable
 from numbers import Integral, Real
@@ -86,3 +87,16 @@ def first_not_a_number(values: Any) -> Any:
 def is_finite_number(value: Any) -> bool:
     """Tell whether a value is a real, finite number (booleans are not numbers here)."""
     return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Hint at the known name that a mistyped one is closest to, as a sentence; empty where none is close.
+
+    Examples
+    --------
+    >>> did_you_mean("usr_id", ["user_id", "age"]), did_you_mean("usr_id", ["age"])
+    (" Did you mean 'user_id'?", '')
+    """
+    by_lower_case = {each.lower(): each for each in known}
+    near = difflib.get_close_matches(name.lower(), by_lower_case, n=1, cutoff=0.5)
+    return f" Did you mean {by_lower_case[near[0]]!r}?" if near else ""

@@ -1,10 +1,10 @@
-"""Progressive validation: every row is first predicted, then learned, so the error is honest without a test set."""
+"""How well a model does: on a stream it learns from, each row predicted before it is learned, and on labelled rows."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -38,6 +38,8 @@ class Progress:
         Weight of each kernel (averaged over the classes).
     kernel_support : tuple of int
         Support vectors of each kernel (summed over the classes).
+    metric : {"error rate", "mean absolute error"}, default="error rate"
+        What the errors are.
     """
 
     rows: int
@@ -47,6 +49,7 @@ class Progress:
     kernels: tuple[str, ...] = ()
     kernel_weights: tuple[float, ...] = ()
     kernel_support: tuple[int, ...] = ()
+    metric: str = "error rate"
 
     @property
     def top_kernel(self) -> str:
@@ -65,7 +68,7 @@ def progressive_validation(
     classes: Sequence[Any] | None = None,
     every: int | None = None,
 ) -> Iterator[Progress]:
-    """Learn a stream and report the error of predictions made just before each row was learned.
+    """Learn from a stream and report the error of predictions, each made just before its row was learned.
 
     Parameters
     ----------
@@ -93,8 +96,9 @@ def progressive_validation(
     (500, True)
     """
     validation = ProgressiveValidation(estimator, classes=classes, every=every)
-    for X, y in blocks:
-        yield from validation.learn(X, y)
+    for block in blocks:
+        X, y = block
+        yield from validation.learn(X, y, getattr(block, "weight", None))
     yield from validation.finish()
 
 
@@ -146,6 +150,8 @@ class ProgressiveValidation:
         As for `progressive_validation`.
     tally : Tally or None, default=None
         What an earlier validation of the same stream had counted; None: nothing yet.
+    observe : callable or None, default=None
+        Called with the predictions of some rows, made just before they were learned.
     """
 
     def __init__(
@@ -155,31 +161,71 @@ class ProgressiveValidation:
         classes: Sequence[Any] | None = None,
         every: int | None = None,
         tally: Tally | None = None,
+        observe: Callable[[NDArray[Any]], None] | None = None,
     ) -> None:
         if every is not None:
             check_count("progressive_validation", "every", every)
-        self.estimator, self.classes, self.every = estimator, classes, every
+        self.estimator, self.classes, self.every, self.observe = estimator, classes, every, observe
         self.tally = tally or Tally(next_report=every or _FIRST_REPORT)
 
-    def learn(self, X: Any, y: Any) -> Iterator[Progress]:
-        """Predict and learn some rows; all of them are learned when the iterator is used up."""
-        tally, start = self.tally, 0
+    def learn(self, X: Any, y: Any, sample_weight: Any = None) -> list[Progress]:
+        """Predict some rows, each just before it is learned, and learn from them.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or table of n rows
+            Rows.
+        y : array-like of shape (n,)
+            Their labels.
+        sample_weight : array-like of shape (n,) or None, default=None
+            Their weights. The error counts every row once.
+
+        Returns
+        -------
+        list of Progress
+            The records that fall among these rows; most often none.
+        """
+        tally, start, records = self.tally, 0, []
         while start < len(y):
             stop = min(len(y), start + tally.next_report - tally.rows)
-            margins = _score_and_learn(self.estimator, X[start:stop], y[start:stop], self.classes)
-            tally.errors += float(row_errors(self.estimator, margins, y[start:stop]).sum())
+            part = slice(start, stop)
+            options = {} if sample_weight is None else {"sample_weight": sample_weight[part]}
+            if self.classes is not None and is_classifier(self.estimator):
+                options["classes"] = np.asarray(self.classes)
+            margins = np.asarray(self.estimator.score_and_learn(_rows_of(X, part), y[part], **options))
+            tally.errors += float(row_errors(self.estimator, margins, y[part]).sum())
             tally.rows += stop - start
             start = stop
+            if self.observe is not None:
+                self.observe(predictions_of(self.estimator, margins))
             if tally.rows == tally.next_report:
                 tally.next_report += self.every or tally.rows
-                yield from self.finish()
+                records += self.finish()
+        return records
 
-    def finish(self) -> Iterator[Progress]:
-        """Report rows that no record has covered yet."""
+    def finish(self) -> list[Progress]:
+        """Report rows that no record has covered yet.
+
+        Returns
+        -------
+        list of Progress
+            One record, or none.
+        """
         tally = self.tally
-        if tally.rows > tally.reported_rows:
-            yield _progress(self.estimator, tally)
-            tally.reported_rows, tally.reported_errors = tally.rows, tally.errors
+        if tally.rows == tally.reported_rows:
+            return []
+        record = self.current()
+        tally.reported_rows, tally.reported_errors = tally.rows, tally.errors
+        return [record]
+
+    def current(self) -> Progress:
+        """Tell how the estimator does by now, without a record being made of it.
+
+        Returns
+        -------
+        Progress
+        """
+        return _progress(self.estimator, self.tally)
 
 
 @dataclass
@@ -221,10 +267,37 @@ def row_errors(estimator: Any, margins: NDArray[np.float64], y: NDArray[Any]) ->
     return wrong.astype(np.float64)
 
 
-def _score_and_learn(estimator: Any, X: Any, y: Any, classes: Sequence[Any] | None) -> NDArray[np.float64]:
-    if classes is not None and is_classifier(estimator):
-        return np.asarray(estimator.score_and_learn(X, y, classes=np.asarray(classes)))
-    return np.asarray(estimator.score_and_learn(X, y))
+def predictions_of(estimator: Any, margins: NDArray[np.float64]) -> NDArray[Any]:
+    """Predictions that margins stand for: labels of a classifier, the numbers themselves of a regressor.
+
+    Parameters
+    ----------
+    estimator : object
+        What made the margins; a classifier tells its classes.
+    margins : ndarray of shape (n,) or (n, n_classes)
+        What ``score_and_learn`` gave.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+    """
+    if not is_classifier(estimator):
+        return margins
+    classes: NDArray[Any] = np.asarray(estimator.classes_)
+    best = np.where(margins > 0, len(classes) - 1, 0) if margins.ndim == 1 else np.argmax(margins, axis=1)
+    predictions: NDArray[Any] = classes[best]
+    return predictions
+
+
+def metric_name(estimator: Any) -> str:
+    """Name what `Progress.error` is for an estimator."""
+    return "error rate" if is_classifier(estimator) else "mean absolute error"
+
+
+def _rows_of(X: Any, part: slice) -> Any:
+    if isinstance(X, dict):
+        return {name: cells[part] for name, cells in X.items()}
+    return X.iloc[part] if hasattr(X, "iloc") else X[part]
 
 
 def _progress(estimator: Any, tally: Tally) -> Progress:
@@ -233,9 +306,10 @@ def _progress(estimator: Any, tally: Tally) -> Progress:
     return Progress(
         rows=tally.rows,
         error=tally.errors / tally.rows,
-        error_since_last=(tally.errors - tally.reported_errors) / (tally.rows - tally.reported_rows),
+        error_since_last=(tally.errors - tally.reported_errors) / max(1, tally.rows - tally.reported_rows),
         support_vectors=int(support.sum()),
         kernels=tuple(map(str, estimator.kernels_)),
         kernel_weights=tuple(map(float, weights)),
         kernel_support=tuple(map(int, support)),
+        metric=metric_name(estimator),
     )

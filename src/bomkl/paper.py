@@ -12,12 +12,12 @@ Examples
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
+from bomkl._validation import did_you_mean
 from bomkl.budget import BudgetMKLClassifier
 from bomkl.combiners import Combiner, Hedge, Uniform
 from bomkl.kernels import KernelLike
@@ -128,8 +128,7 @@ def algorithm(name: str, budget: int | None = None) -> BudgetMKLClassifier:
     full_name = f"BOMKC({name})" if f"BOMKC({name})" in ALGORITHMS else name
     known = ALGORITHMS + STOCHASTIC_COMBINATIONS
     if full_name not in known:
-        near = get_close_matches(str(name), known, n=1, cutoff=0.3)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(str(name), known)
         raise ValueError(f"There is no algorithm {name!r} in the paper.{hint} Known: {', '.join(known)}.")
     if budget is not None and full_name not in BUDGET_ALGORITHMS:
         raise ValueError(f"{full_name} takes no budget: it keeps every mistake. Got budget={budget!r}.")

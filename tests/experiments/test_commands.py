@@ -53,7 +53,7 @@ def test_reproduce_with_an_algorithm_of_ones_own(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--datasets", "germann"), "Unknown data set 'germann'; did you mean 'german'? Known: german, svmguide3"),
+        (("--datasets", "germann"), "Unknown data set 'germann'. Did you mean 'german'? Known: german, svmguide3"),
         (("--algorithms", "OMKC(X)"), "Known: Perceptron(*), OMKC(U)"),
         (("--table", "3"), "The 'table' parameter of reproduce must be 1 or 2. Got 3 instead."),
         (("--figure", "2"), "The 'figure' parameter of reproduce must be 1. Got 2 instead."),
@@ -171,4 +171,4 @@ def test_datasets_fetch_and_path(invoke: Callable[..., Result], toy_german: Data
     assert "put kdd08.npz or Info.txt + Features.txt into the folder" in missing.stderr
     unknown = invoke("datasets", "fetch", "kdd09")
     assert unknown.exit_code == 2
-    assert "did you mean 'kdd08'?" in unknown.stderr
+    assert "Did you mean 'kdd08'?" in unknown.stderr

@@ -46,7 +46,7 @@ def test_registry_has_the_papers_nine_sizes() -> None:
 
 def test_unknown_name_lists_the_known_and_the_nearest() -> None:
     with pytest.raises(
-        UnknownNameError, match=r"Unknown data set 'magic4'; did you mean 'magic04'\? Known: german, .*susy"
+        UnknownNameError, match=r"Unknown data set 'magic4'. Did you mean 'magic04'\? Known: german, .*susy"
     ):
         get_spec("magic4")
     with pytest.raises(UnknownNameError, match=r"Unknown data set 'qqq'\. Known: german"):

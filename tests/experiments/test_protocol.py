@@ -72,7 +72,7 @@ def test_the_nine_algorithms_and_their_short_names() -> None:
     assert len(paper_algorithms()) == 9
     assert resolve_algorithm("rbp") == "BOMKC(RBP)"
     assert resolve_algorithm("omkc(dd)") == "OMKC(DD)"
-    with pytest.raises(UnknownNameError, match=r"Unknown algorithm 'OMKC\(DU\)'; did you mean 'OMKC\(U\)'"):
+    with pytest.raises(UnknownNameError, match=r"Unknown algorithm 'OMKC\(DU\)'. Did you mean 'OMKC\(U\)'"):
         resolve_algorithm("OMKC(DU)")
 
 

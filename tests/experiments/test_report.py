@@ -101,8 +101,8 @@ def test_requests() -> None:
         ({"runs": 0}, "The 'runs' parameter of reproduce must be an int >= 1. Got 0"),
         ({"jobs": -1}, "The 'jobs' parameter of reproduce must be an int >= 1. Got -1"),
         ({"tables": (3,)}, "The 'table' parameter of reproduce must be 1 or 2. Got 3"),
-        ({"datasets": ("a8a",)}, "did you mean 'a9a'"),
-        ({"algorithms": ("BOMKC(SPB)",)}, r"did you mean 'BOMKC\(SPA\)'"),
+        ({"datasets": ("a8a",)}, "Did you mean 'a9a'"),
+        ({"algorithms": ("BOMKC(SPB)",)}, r"Did you mean 'BOMKC\(SPA\)'"),
         ({"tables": (2,), "datasets": ("german",)}, "No cell matches what was asked for: Table 2; data sets german"),
     ],
 )

@@ -182,7 +182,7 @@ def test_push_streams_a_file(serving, stream, tmp_path):
     lines = ["a,b,label", *(f"{row['a']!r},{row['b']!r},{y}" for row, y in zip(rows, labels, strict=True))]
     (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
     with serving() as client:
-        command = [sys.executable, "-m", "bomkl.cli", "push", str(tmp_path / "rows.csv"), "--url", str(client.base_url)]
+        command = [sys.executable, "-m", "bomkl", "push", str(tmp_path / "rows.csv"), "--url", str(client.base_url)]
         for _ in range(2):  # the second one learns nothing
             done = subprocess.run([*command, "--batch", "64", "--key", "k"], capture_output=True, text=True, check=True)
             figures = dict(line.split("\t") for line in done.stdout.splitlines())

@@ -1,10 +1,17 @@
-"""The command line: ``bomkl train``, ``predict``, ``eval``, ``inspect``, ``convert`` and more.
+"""The command line: ``bomkl train``, ``predict``, ``eval``, ``score``, ``inspect``, ``convert`` and more.
 
 Results go to standard output, everything else to standard error. Exit codes: 0 done, 1 bad data or a bad model, 2 wrong
 usage, 130 and 143 stopped by Ctrl-C or SIGTERM, 141 the reader of the output has gone. Heavy imports wait until a
 command runs.
 """
 
-from bomkl.cli.app import app, main
+from bomkl.cli.app import app
 
-__all__ = ["app", "main"]
+__all__ = ["app"]
+
+
+def main() -> None:
+    """Run the command line, for scripts that an earlier installation made."""
+    from importlib import import_module
+
+    import_module("bomkl.__main__").main()

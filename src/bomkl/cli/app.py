@@ -6,21 +6,23 @@ from typing import Annotated
 
 import typer
 
+from bomkl.cli.convert import convert
+from bomkl.cli.inspect import inspect
 from bomkl.cli.learn import evaluate, train
 from bomkl.cli.options import command
+from bomkl.cli.predict import predict, score
 from bomkl.cli.service import push, replay, serve
-from bomkl.cli.use import convert, inspect, predict
 
 app = typer.Typer(
     name="bomkl",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("train")(command(train))
 app.command("predict")(command(predict))
+app.command("score")(command(score))
 app.command("eval")(command(evaluate))
 app.command("inspect")(command(inspect))
 app.command("convert")(command(convert))
@@ -106,8 +108,3 @@ def bench(
     sys.path.insert(0, os.getcwd())
     sys.argv = [f"bomkl bench {what}", *context.args]
     import_module(f"benchmarks.{what}").main()
-
-
-def main() -> None:
-    """Run the command line."""
-    app()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import inspect
+import io
 import os
 import re
 import sys
@@ -14,7 +16,10 @@ from typing import Annotated, Any, NoReturn, get_type_hints
 
 import typer
 
-EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED, EXIT_TERMINATED, EXIT_BROKEN_PIPE = 1, 2, 130, 143, 141
+from bomkl.cli.signals import Stopped, stopped_by_signals
+
+EXIT_FAILED, EXIT_USAGE, EXIT_BROKEN_PIPE = 1, 2, 141
+ALGORITHM_NAMES = ("auto", "auto-regression", "BudgetMKLClassifier", "BudgetMKLRegressor", "SPA", "RBP", "BOGD", "BPAS")
 
 # Messages of the library name its parameters; here they are options.
 _OPTION_NAMES = {
@@ -22,6 +27,7 @@ _OPTION_NAMES = {
     "categorical='hash'": "--categorical hash",
     "with 'ignore'": "with --ignore",
     "The 'n_features' parameter of open_stream": "--features",
+    "missing='skip'": "--missing skip",
 }
 
 
@@ -40,13 +46,22 @@ class RowOptions:
     label: Annotated[
         str | None, typer.Option(help="Label column: its name, or its position from 0.", show_default="label")
     ] = None
+    weight: Annotated[
+        str | None, typer.Option(help="Column with the weight of each row: its name, or its position from 0.")
+    ] = None
     header: Annotated[bool, typer.Option(help="Whether the first line of CSV or TSV names the columns.")] = True
     delimiter: Annotated[str | None, typer.Option(help="Column separator of CSV.", show_default=", or tab")] = None
     ignore: Annotated[list[str] | None, typer.Option(help="Column to leave out (may be repeated).")] = None
     strings: Annotated[list[str] | None, typer.Option(help="Column of numbers to take as names (may be repeated).")] = (
         None
     )
-    missing: Annotated[str, typer.Option(help="A missing value: error, skip (the row), or a number for it.")] = "error"
+    missing: Annotated[
+        str | None,
+        typer.Option(
+            help="A missing value: keep (auto only), error, skip (the row), or a number for it.",
+            show_default="keep for auto, else error",
+        ),
+    ] = None
     categorical: Annotated[str, typer.Option(help="String columns: vocabulary, hash or error.")] = "vocabulary"
     buckets: Annotated[int, typer.Option(help="Features that hashed columns share.")] = 1024
     zero_based: Annotated[bool, typer.Option("--zero-based", help="svmlight indices start at 0.")] = False
@@ -54,6 +69,16 @@ class RowOptions:
         int | None, typer.Option(help="Number of svmlight features.", show_default="found by a first pass")
     ] = None
     on_bad_line: Annotated[str, typer.Option(help="A line that cannot be read: stop, or skip and count it.")] = "stop"
+
+
+@dataclass
+class PipeOptions:
+    """How rows are handed on; what is learned does not depend on it."""
+
+    block_rows: Annotated[int, typer.Option(min=1, help="Most rows that are worked on at a time.")] = 1024
+    flush_seconds: Annotated[
+        float, typer.Option(min=0, help="How long rows of a pipe may wait for more before they are worked on.")
+    ] = 0.2
 
 
 @dataclass
@@ -67,6 +92,7 @@ class AlgorithmOptions:
             "-a",
             help="auto, auto-regression, BudgetMKLRegressor, or a name of the paper's tables.",
             show_default="auto",
+            autocompletion=lambda: list(ALGORITHM_NAMES),
         ),
     ] = None
     budget: Annotated[
@@ -83,9 +109,14 @@ class AlgorithmOptions:
             "--parameter", "-p", help="NAME=VALUE, such as learner.eta=0.2 or kernels='[Gaussian(0.5), Linear()]'."
         ),
     ] = None
-    config: Annotated[str | None, typer.Option(help="TOML file with the same settings; options go before it.")] = None
+    config: Annotated[
+        str | None, typer.Option(help="TOML file with the same settings; command-line options override it.")
+    ] = None
     classes: Annotated[
-        str | None, typer.Option(help="All labels, separated by commas.", show_default="found by a first pass")
+        str | None,
+        typer.Option(
+            help="All labels, separated by commas.", show_default="found by a first pass; auto takes up new ones"
+        ),
     ] = None
 
 
@@ -110,25 +141,59 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         for name, group in groups.items():
             values[name] = group(**{each.name: values.pop(each.name) for each in fields(group)})
         try:
-            function(**values)
-            sys.stdout.flush()
+            with stopped_by_signals(), open_outputs():
+                function(**values)
+                sys.stdout.flush()
         except BrokenPipeError:
-            # The reader, such as head, has all it wants. Nothing may be written to the pipe again, at exit neither.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _give_up_output()  # the reader, such as head, has all it wants
             sys.exit(EXIT_BROKEN_PIPE)
-        except KeyboardInterrupt:
-            sys.exit(EXIT_INTERRUPTED)
+        except Stopped as stop:
+            _give_up_output()
+            sys.exit(stop.exit_code)
         except MemoryError:
             fail("out of memory; a --budget bounds what a model needs")
         except UsageError as error:
             fail(_message(error), EXIT_USAGE)
         except (ValueError, OSError) as error:
+            if isinstance(error, OSError):
+                _give_up_output()
             fail(_message(error))
+        except RecursionError:
+            fail("the data or the settings are nested too deeply")
 
     del run.__wrapped__
     run.__signature__ = inspect.Signature(keyword_only)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+@contextlib.contextmanager
+def open_outputs() -> Iterator[None]:
+    """Stand in for outputs that were closed: to write results is then an error, and messages are dropped."""
+    before = sys.stdout, sys.stderr
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        if sys.stderr is None:
+            sys.stderr = nowhere
+        if sys.stdout is None:
+            sys.stdout = _Closed()
+        try:
+            yield
+        finally:
+            sys.stdout, sys.stderr = before
+
+
+class _Closed(io.TextIOBase):
+    def write(self, text: str, /) -> int:
+        raise OSError(errno.EBADF, "cannot be written to: it is closed", "standard output")
+
+
+def _give_up_output() -> None:
+    """Write nothing to standard output again, at exit neither: it would fail once more."""
+    with contextlib.suppress(OSError, AttributeError, ValueError):
+        sys.stdout.flush()
+        return
+    with contextlib.suppress(OSError, AttributeError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextlib.contextmanager
@@ -169,9 +234,22 @@ def check_output(option: str, path: str, replaced: bool = False) -> None:
 
 
 def fail(message: str, code: int = EXIT_FAILED) -> NoReturn:
-    """Say what is wrong and leave."""
-    print(f"bomkl: error: {message}", file=sys.stderr)
+    """Say what is wrong, in one line, and leave."""
+    with contextlib.suppress(OSError):
+        print(f"bomkl: error: {printable(message)}", file=sys.stderr)
     sys.exit(code)
+
+
+def printable(text: str) -> str:
+    r"""Keep text on one line, and characters that steer a terminal from reaching it.
+
+    Examples
+    --------
+    >>> printable("a\x1b[2J\nb")
+    'a\\x1b[2J b'
+    """
+    one_line = " ".join(text.splitlines())
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in one_line)
 
 
 def _message(error: Exception) -> str:

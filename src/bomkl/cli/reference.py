@@ -10,23 +10,23 @@ from typing import Any, get_args, get_origin, get_type_hints
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
-from bomkl.cli import options
+from bomkl.cli import options, signals
 from bomkl.cli.app import app
 
 _HEAD = f"""# Command line
 
-Results go to standard output, everything else to standard error. Commands that read rows take files, globs or `-` for
-standard input, in any format of [streams](streams.md).
+Results go to standard output, everything else to standard error. Commands that read rows take files, folders, globs
+or `-` for standard input, in any format of [streams](streams.md).
 
 | exit code | meaning |
 |---|---|
 | 0 | done |
 | {options.EXIT_FAILED} | bad data or a bad model |
 | {options.EXIT_USAGE} | wrong usage |
-| {options.EXIT_INTERRUPTED}, {options.EXIT_TERMINATED} | stopped by Ctrl-C or SIGTERM |
+| {signals.EXIT_INTERRUPTED}, {signals.EXIT_TERMINATED} | stopped by Ctrl-C or SIGTERM |
 | {options.EXIT_BROKEN_PIPE} | the reader of the output has gone, as after `head` |
 
-Settings can also stand in a file that `--config` names; options go before it:
+Settings can also stand in a file that `--config` names; command-line options override it:
 
 ```toml
 algorithm = "BOMKC(SPA)"
@@ -40,7 +40,11 @@ label = "species"
 ```
 """
 
-_GROUPS: dict[str, Any] = {"Options for algorithms": options.AlgorithmOptions, "Options for rows": options.RowOptions}
+_GROUPS: dict[str, Any] = {
+    "Options for algorithms": options.AlgorithmOptions,
+    "Options for rows": options.RowOptions,
+    "Options for pipes": options.PipeOptions,
+}
 
 
 def reference() -> str:

@@ -8,9 +8,9 @@ import dataclasses
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any
 
+from bomkl._validation import did_you_mean
 from bomkl.cli.options import AlgorithmOptions, RowOptions, UsageError, usage
 
 DEFAULT_ALGORITHM = "auto"
@@ -32,8 +32,7 @@ def make_estimator(name: str, budget: int | None) -> Any:
         return getattr(bomkl, _ESTIMATORS[name])(**({} if budget is None else {"budget": budget}))
     known = (*_ESTIMATORS, *paper.ALGORITHMS, *paper.STOCHASTIC_COMBINATIONS)
     if name not in known and f"BOMKC({name})" not in known:
-        near = get_close_matches(str(name), known, n=1, cutoff=0.3)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(str(name), known)
         raise UsageError(
             f"There is no algorithm {name!r}.{hint} --algorithm must be one of {', '.join(known)}; "
             "SPA is short for BOMKC(SPA), and so on."
@@ -97,7 +96,7 @@ class Settings:
 
 
 def read_settings(algorithm: AlgorithmOptions, rows: RowOptions) -> Settings:
-    """Put together what the options and the TOML file say; options go before the file."""
+    """Put together what the options and the TOML file say; options override the file."""
     file = _read_config(algorithm.config)
     parameters = {str(name): _as_text(value) for name, value in file.get("parameters", {}).items()}
     for each in algorithm.parameter or ():
@@ -119,7 +118,7 @@ def read_settings(algorithm: AlgorithmOptions, rows: RowOptions) -> Settings:
 
 
 def row_settings(options: RowOptions, file: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Those settings of `open_stream` that differ from its defaults, checked; options go before the file."""
+    """Those settings of `open_stream` that differ from its defaults, checked; options override the file."""
     from bomkl.streams.options import Options
 
     chosen = dict(file or {})
@@ -130,25 +129,54 @@ def row_settings(options: RowOptions, file: Mapping[str, Any] | None = None) -> 
         value = getattr(options, name)
         if value != default:
             chosen[name] = value
+    if chosen.get("missing") is not None:
+        chosen["missing"] = str(chosen["missing"])
     for name in ("ignore", "strings"):
         if not isinstance(chosen.get(name, []), list):
             raise UsageError(f"{name} in the table [rows] must be a list of columns. Got {chosen[name]!r} instead.")
     try:
         with usage():
-            Options(**stream_arguments(chosen))
+            Options(**stream_arguments(chosen, as_tables=True))
     except TypeError as error:
         raise UsageError(f"The table [rows] holds a value of a wrong kind ({error}). Got {chosen} instead.") from error
     return {name: value for name, value in chosen.items() if value != names[name]}
 
 
-def stream_arguments(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of `open_stream` for settings of rows."""
-    arguments = dict(settings)
+def takes_new_classes(estimator: Any) -> bool:
+    """Tell whether a classifier takes up classes that it learns of later."""
+    from bomkl.auto import AutoMKLClassifier
+
+    return isinstance(estimator, AutoMKLClassifier)
+
+
+def takes_tables(estimator: Any) -> bool:
+    """Tell whether an estimator learns from tables as they are, with texts, gaps and dates."""
+    return hasattr(estimator, "takes_tables_")
+
+
+def stream_arguments(settings: Mapping[str, Any], as_tables: bool) -> dict[str, Any]:
+    """Arguments of `open_stream` for settings of rows.
+
+    Parameters
+    ----------
+    settings : mapping
+        Settings by the names of the options.
+    as_tables : bool
+        Whether tables are handed on as they are.
+
+    Returns
+    -------
+    dict
+    """
+    arguments = {name: value for name, value in settings.items() if value is not None}
+    arguments["as_tables"] = as_tables
     if "features" in arguments:
         arguments["n_features"] = arguments.pop("features")
-    if isinstance(label := arguments.get("label"), str) and label.lstrip("-").isdigit():
-        arguments["label"] = int(label)
-    if isinstance(missing := arguments.get("missing"), str) and missing not in ("error", "skip"):
+    for name in ("label", "weight"):
+        if isinstance(column := arguments.get(name), str) and column.lstrip("-").isdigit():
+            arguments[name] = int(column)
+    missing = arguments.setdefault("missing", "keep" if as_tables else "error")
+    if isinstance(missing, str) and missing not in ("error", "skip", "keep"):
         with contextlib.suppress(ValueError):  # open_stream says what it may be
             arguments["missing"] = float(missing)
     return arguments

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
+
+from bomkl._validation import did_you_mean
 
 
 class UnknownNameError(ValueError):
@@ -34,12 +35,11 @@ def resolve_name(kind: str, name: str, known: Iterable[str]) -> str:
     >>> resolve_name("data set", "germn", ["german", "a9a"])
     Traceback (most recent call last):
     ...
-    bomkl.experiments.names.UnknownNameError: Unknown data set 'germn'; did you mean 'german'? Known: german, a9a.
+    bomkl.experiments.names.UnknownNameError: Unknown data set 'germn'. Did you mean 'german'? Known: german, a9a.
     """
     by_lower_case = {accepted.lower(): accepted for accepted in known}
     wanted = name.strip().lower()
     if wanted in by_lower_case:
         return by_lower_case[wanted]
-    nearest = difflib.get_close_matches(wanted, by_lower_case, n=1, cutoff=0.4)
-    hint = f"; did you mean {by_lower_case[nearest[0]]!r}?" if nearest else "."
-    raise UnknownNameError(f"Unknown {kind} {name!r}{hint} Known: {', '.join(by_lower_case.values())}.")
+    hint = did_you_mean(wanted, by_lower_case.values())
+    raise UnknownNameError(f"Unknown {kind} {name!r}.{hint} Known: {', '.join(by_lower_case.values())}.")

@@ -76,25 +76,33 @@ def _arrow_parts(batches: Iterator[Any], reading: Reading, format: str) -> Itera
                 )
             names = whole.schema.names
             reading.check_names(names)
+            if reading.schema is None:
+                reading.check_told_columns(names, ragged=False)
         for start in range(0, whole.num_rows, reading.options.block_rows):
             with _readable(reading.file, format):
                 batch = whole.slice(start, reading.options.block_rows)
                 ignored = set(reading.schema.ignored if reading.schema else reading.options.ignore)
                 cells = {
-                    name: _arrow_cells(batch.column(at), name, reading.file)
+                    name: _arrow_cells(batch.column(at), name, reading)
                     for at, name in enumerate(names)
                     if name not in ignored
                 }
             lines = np.arange(row, row + batch.num_rows)
-            yield Table(reading.file, cells, lines, reading.label_name(names))
+            yield Table(reading.file, cells, lines, reading.label_name(names), reading.weight_name(names))
             row += batch.num_rows
 
 
-def _arrow_cells(column: Any, name: str, file: str) -> Cells:
+def _arrow_cells(column: Any, name: str, reading: Reading) -> Cells:
     import pyarrow
     from pyarrow import types
 
     kind = column.type
+    if reading.options.as_tables and (types.is_timestamp(kind) or types.is_date(kind)):
+        moments: Cells = column.cast(pyarrow.timestamp("us"), safe=False).to_numpy(zero_copy_only=False)
+        return moments
+    if types.is_boolean(kind) and reading.options.as_tables:
+        truths: Cells = column.to_pylist()
+        return truths
     if types.is_boolean(kind):
         column, kind = column.cast(pyarrow.uint8()), pyarrow.uint8()
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
@@ -103,4 +111,6 @@ def _arrow_cells(column: Any, name: str, file: str) -> Cells:
     if types.is_dictionary(kind) or types.is_string(kind) or types.is_large_string(kind) or types.is_null(kind):
         texts: Cells = column.to_pylist()
         return texts
-    raise StreamError(f"{file}: column {name}: {kind} is neither a number nor a string; leave it out with 'ignore'")
+    raise StreamError(
+        f"{reading.file}: column {name}: {kind} is neither a number nor a string; leave it out with 'ignore'"
+    )

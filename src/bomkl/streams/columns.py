@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import murmurhash3_32
 
+from bomkl._validation import did_you_mean
 from bomkl.streams.errors import BadLineError, BadLines, StreamError
 from bomkl.streams.labels import Cells, Lines, is_missing, plain_numbers, to_number
 from bomkl.streams.options import Options
+from bomkl.streams.reading import listed
 from bomkl.streams.schema import Column, Schema
 
 Refuse = Callable[[int, str, str], None]
@@ -21,6 +23,8 @@ Refuse = Callable[[int, str, str], None]
 
 def infer_column(name: str, cells: Cells, options: Options, file: str) -> Column:
     """Guess what a column holds from some of its cells: numbers, if nearly all of them are numbers."""
+    if options.as_tables:
+        return Column(name, "unknown")
     if name not in options.strings and _mostly_numbers(cells):
         return Column(name, "number")
     if options.categorical == "hash":
@@ -31,8 +35,29 @@ def infer_column(name: str, cells: Cells, options: Options, file: str) -> Column
     return widen_column(Column(name, "vocabulary"), cells, options, file)
 
 
+def first_value(cells: Cells) -> int | None:
+    """Find the first cell with a value; the first of all where the table itself says what it holds."""
+    if isinstance(cells, np.ndarray):
+        return 0
+    return next((row for row, cell in enumerate(cells) if not is_missing(cell)), None)
+
+
+def decide_column(column: Column, cells: Cells, options: Options) -> Column:
+    """Tell from its first value whether a column of a table holds numbers: so blocks of any size agree."""
+    row = first_value(cells)
+    if column.kind != "unknown" or row is None:
+        return column
+    if isinstance(cells, np.ndarray):
+        number = cells.dtype.kind == "f"
+    else:
+        number = not isinstance(cells[row], bool) and _is_number(cells[row])
+    return replace(column, kind="number" if number and column.name not in options.strings else "text")
+
+
 def widen_column(column: Column, cells: Cells, options: Options, file: str) -> Column:
     """Add the values of some more cells to what is known of a column."""
+    if options.as_tables:
+        return decide_column(column, cells, options)
     if column.kind != "vocabulary":
         return column
     new = sorted({_text(cell) for cell in cells if not is_missing(cell)} - set(column.values))
@@ -54,26 +79,8 @@ def encode_columns(
     bad: BadLines,
 ) -> Any:
     """Matrix of a table's rows; dense, or CSR where columns are hashed."""
-    columns = schema.columns
-    if columns is None:
-        raise StreamError(f"{file}: is a table, but features without names are needed")
-    known = {column.name for column in columns} | set(schema.ignored) | {schema.label}
-    if absent := [column.name for column in columns if column.name not in cells]:
-        raise StreamError(f"{file}: the columns {absent} are missing")
-    if unknown := [name for name in cells if name not in known]:
-        raise StreamError(f"{file}: the columns {unknown} were not there before; leave them out with 'ignore'")
-
-    def refuse(row: int, name: str, reason: str) -> None:
-        if keep[row]:
-            keep[row] = False
-            bad.report(BadLineError(file, int(lines[row]), reason, column=name, text=str(cells[name][row])))
-
-    def missing(row: int, name: str) -> None:
-        if options.missing == "error":
-            refuse(row, name, "the value is missing")
-        elif options.missing == "skip":
-            keep[row] = False
-
+    columns = _checked_columns(cells, schema, file)
+    refuse, missing = _reports(cells, keep, file, lines, options, bad)
     dense = np.zeros((len(lines), schema.n_features - schema.buckets))
     hashed: list[sparse.csr_array] = []
     at = 0
@@ -97,6 +104,70 @@ def encode_columns(
     return sparse.csr_array(sparse.hstack([sparse.csr_array(dense), sum(hashed[1:], hashed[0])], format="csr"))
 
 
+def table_columns(
+    cells: dict[str, Cells],
+    schema: Schema,
+    keep: NDArray[np.bool_],
+    file: str,
+    lines: Lines,
+    options: Options,
+    bad: BadLines,
+) -> dict[str, Cells]:
+    """Columns of a table's rows as they are: arrays of numbers, lists of texts with None for gaps, and dates."""
+    columns = _checked_columns(cells, schema, file)
+    refuse, missing = _reports(cells, keep, file, lines, options, bad)
+    found: dict[str, Cells] = {}
+    for column in columns:
+        values = cells[column.name]
+        if column.kind == "number":
+            found[column.name] = _numbers(values, column.name, options, refuse, missing)
+        elif isinstance(values, np.ndarray) and values.dtype.kind == "M":
+            found[column.name] = values
+        else:
+            texts = []
+            for row, cell in enumerate(values):
+                gap = is_missing(cell)
+                if gap:
+                    missing(row, column.name)
+                texts.append(None if gap else cell if isinstance(cell, bool) else _text(cell))
+            found[column.name] = texts
+    return found
+
+
+def _checked_columns(cells: dict[str, Cells], schema: Schema, file: str) -> tuple[Column, ...]:
+    """Give the columns of the features, after a look at whether the table has them and no others."""
+    columns = schema.columns
+    if columns is None:
+        raise StreamError(f"{file}: is a table, but features without names are needed")
+    known = {column.name for column in columns} | schema.left_out | {schema.label}
+    if absent := [column.name for column in columns if column.name not in cells]:
+        unknown = [name for name in cells if name not in known]
+        hint = did_you_mean(absent[0], unknown).replace("Did you mean", "Is it")
+        raise StreamError(f"{file}: the columns {listed(absent)} are missing.{hint}")
+    if unknown := [name for name in cells if name not in known]:
+        raise StreamError(f"{file}: the columns {listed(unknown)} were not there before; leave them out with 'ignore'")
+    return columns
+
+
+def _reports(
+    cells: dict[str, Cells], keep: NDArray[np.bool_], file: str, lines: Lines, options: Options, bad: BadLines
+) -> tuple[Refuse, Callable[[int, str], None]]:
+    """Give what is to be done with a cell that cannot be read, and with one that is missing."""
+
+    def refuse(row: int, name: str, reason: str) -> None:
+        if keep[row]:
+            keep[row] = False
+            bad.report(BadLineError(file, int(lines[row]), reason, column=name, text=str(cells[name][row])))
+
+    def missing(row: int, name: str) -> None:
+        if options.missing == "error":
+            refuse(row, name, "the value is missing")
+        elif options.missing == "skip":
+            keep[row] = False
+
+    return refuse, missing
+
+
 def _numbers(
     cells: Cells, name: str, options: Options, refuse: Refuse, missing: Callable[[int, str], None]
 ) -> NDArray[np.float64]:
@@ -107,13 +178,18 @@ def _numbers(
             try:
                 numbers[row] = to_number(cell)
             except (ValueError, TypeError):
-                refuse(row, name, "not a number")
+                refuse(
+                    row,
+                    name,
+                    "not a number, as the first value of this column is" if options.as_tables else "not a number",
+                )
     if not np.isfinite(numbers).all():
         for at in np.flatnonzero(np.isinf(numbers)):
             refuse(int(at), name, "not a finite number")
         for at in np.flatnonzero(np.isnan(numbers)):
             missing(int(at), name)
-            numbers[at] = 0.0 if isinstance(options.missing, str) else options.missing
+            if options.missing != "keep":
+                numbers[at] = 0.0 if isinstance(options.missing, str) else options.missing
     return numbers
 
 

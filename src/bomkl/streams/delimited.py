@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, BinaryIO
 
 from bomkl.streams.errors import BadLineError
 from bomkl.streams.labels import Cells
 from bomkl.streams.parts import Part, Table
-from bomkl.streams.reading import Reading, utf8_lines
+from bomkl.streams.reading import Reading, batches, utf8_lines
 
 
 def read_delimited(file: BinaryIO, reading: Reading) -> Iterator[Part]:
@@ -19,7 +19,7 @@ def read_delimited(file: BinaryIO, reading: Reading) -> Iterator[Part]:
     delimiter = options.delimiter or ("\t" if options.format == "tsv" else ",")
     reader = csv.reader(utf8_lines(file, reading), delimiter=delimiter, strict=True)
     rows = _delimited_rows(reader, reading)
-    first = next(rows, None)
+    first = next((row for row in rows if row is not None), None)
     if first is None:
         return
     if options.header:
@@ -28,19 +28,25 @@ def read_delimited(file: BinaryIO, reading: Reading) -> Iterator[Part]:
         names = _positions(len(first[1]), reading)
         rows = chain([first], rows)
     reading.check_names(names)
-    label = reading.label_name(names)
-    while batch := list(islice(rows, options.block_rows)):
-        lines, good = [], []
-        for line, row in batch:
-            if len(row) == len(names):
-                lines.append(line)
-                good.append(row)
-            else:
-                reason = f"{len(row)} columns instead of {len(names)}"
-                reading.bad.report(BadLineError(reading.file, line, reason, text=delimiter.join(row)))
-        if good:
-            cells: dict[str, Cells] = dict(zip(names, map(list, zip(*good, strict=True)), strict=True))
-            yield Table(reading.file, cells, lines, label)
+    label, weight = reading.label_name(names), reading.weight_name(names)
+    if reading.schema is None:
+        reading.check_told_columns(names, ragged=False)
+    for batch in batches(file, _of_width(rows, len(names), delimiter, reading), options.block_rows):
+        cells: dict[str, Cells] = dict(zip(names, map(list, zip(*(row for _, row in batch), strict=True)), strict=True))
+        yield Table(reading.file, cells, [line for line, _ in batch], label, weight)
+
+
+def _of_width(
+    rows: Iterator[tuple[int, list[str]] | None], width: int, delimiter: str, reading: Reading
+) -> Iterator[tuple[int, list[str]] | None]:
+    for each in rows:
+        if each is not None and len(each[1]) != width:
+            line, row = each
+            reason = f"{len(row)} columns instead of {width}"
+            reading.bad.report(BadLineError(reading.file, line, reason, text=delimiter.join(row)))
+            yield None
+        else:
+            yield each
 
 
 def _positions(width: int, reading: Reading) -> list[str]:
@@ -53,7 +59,7 @@ def _positions(width: int, reading: Reading) -> list[str]:
     return [str(position) for position in range(width)]
 
 
-def _delimited_rows(reader: Any, reading: Reading) -> Iterator[tuple[int, list[str]]]:
+def _delimited_rows(reader: Any, reading: Reading) -> Iterator[tuple[int, list[str]] | None]:
     while True:
         start = reader.line_num + 1
         try:
@@ -62,6 +68,5 @@ def _delimited_rows(reader: Any, reading: Reading) -> Iterator[tuple[int, list[s
             return
         except csv.Error as error:
             reading.bad.report(BadLineError(reading.file, start, str(error)))
-            continue
-        if row:
-            yield start, row
+            row = []
+        yield (start, row) if row else None

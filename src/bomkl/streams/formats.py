@@ -13,6 +13,7 @@ from bomkl.streams.jsonlines import read_jsonl
 from bomkl.streams.npz import read_npz
 from bomkl.streams.parts import Part
 from bomkl.streams.reading import Reading
+from bomkl.streams.sources import BINARY_FORMATS
 from bomkl.streams.svmlight import read_svmlight
 
 READERS: dict[str, Callable[[BinaryIO, Reading], Iterator[Part]]] = {
@@ -37,7 +38,6 @@ _EXTENSIONS = {
     ".feather": "arrow",
     ".npz": "npz",
 }
-_MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", b"\xff\xff\xff\xff": "arrow", b"PK\x03\x04": "npz"}
 
 
 def format_of(path: str, head: bytes) -> str:
@@ -52,7 +52,7 @@ def format_of(path: str, head: bytes) -> str:
     known = _EXTENSIONS.get(os.path.splitext(name)[1])
     if known is not None:
         return known
-    for magic, format in _MAGIC.items():
+    for magic, format in BINARY_FORMATS.items():
         if head.startswith(magic):
             return format
     if head.lstrip().startswith(b"{"):

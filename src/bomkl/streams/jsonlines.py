@@ -4,32 +4,44 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, BinaryIO
 
 from bomkl.streams.errors import BadLineError
 from bomkl.streams.labels import Cells
 from bomkl.streams.parts import Part, Table
-from bomkl.streams.reading import Reading, utf8_lines
+from bomkl.streams.reading import Reading, batches, utf8_lines
+from bomkl.streams.schema import Schema
 
 
 def read_jsonl(file: BinaryIO, reading: Reading) -> Iterator[Part]:
     """Read one flat JSON object a line; a key that is absent is a missing value."""
+    first = reading.schema is None
     rows = _json_rows(file, reading)
-    while batch := list(islice(rows, reading.options.block_rows)):
+    if first and reading.options.as_tables and not file.seekable():
+        # The first row of a pipe tells its columns, whatever else has come by then
+        begin: Iterator[list[Any]] = ([row] for row in islice((row for row in rows if row is not None), 1))
+    else:
+        begin = iter(())
+    for batch in chain(begin, batches(file, rows, reading.options.block_rows)):
         names = list(dict.fromkeys(name for _, row in batch for name in row))
+        if first:
+            reading.check_told_columns(names, ragged=True)
+            first = False
         cells: dict[str, Cells] = {name: [row.get(name) for _, row in batch] for name in names}
-        yield Table(reading.file, cells, [line for line, _ in batch], reading.label_name(names), ragged=True)
+        lines = [line for line, _ in batch]
+        yield Table(reading.file, cells, lines, reading.label_name(names), reading.weight_name(names), ragged=True)
 
 
-def _json_rows(file: BinaryIO, reading: Reading) -> Iterator[tuple[int, dict[str, Any]]]:
-    schema = reading.schema
+def _json_rows(file: BinaryIO, reading: Reading) -> Iterator[tuple[int, dict[str, Any]] | None]:
+    schema: Schema | None = None
     known: set[str | None] | None = None
-    if schema is not None:
-        known = {schema.label, *schema.ignored, *(column.name for column in schema.columns or ())}
     for number, line in enumerate(utf8_lines(file, reading), start=1):
         if line.isspace():
+            yield None
             continue
+        if reading.schema is not schema and (schema := reading.schema) is not None:
+            known = {schema.label, *schema.left_out, *(column.name for column in schema.columns or ())}
         column = None
         try:
             row = json.loads(line)
@@ -43,5 +55,6 @@ def _json_rows(file: BinaryIO, reading: Reading) -> Iterator[tuple[int, dict[str
                 column, reason = name, "this key was not there before"
         if reason:
             reading.bad.report(BadLineError(reading.file, number, reason, column=column, text=line.rstrip("\r\n")))
+            yield None
         else:
             yield number, row

@@ -95,6 +95,22 @@ def read_labels(
     return y
 
 
+def read_weights(
+    cells: Cells, schema: Schema, keep: NDArray[np.bool_], file: str, lines: Lines, bad: BadLines
+) -> NDArray[np.float64]:
+    """Weights of all rows; rows whose weight cannot be used are reported and struck from `keep`."""
+
+    def refuse(row: int, reason: str) -> None:
+        if keep[row]:
+            keep[row] = False
+            bad.report(BadLineError(file, int(lines[row]), reason, column=schema.weight, text=str(cells[row])))
+
+    weights = _numbers(cells, refuse, "the weight is not a number")
+    for row in np.flatnonzero(~(np.isfinite(weights) & (weights >= 0))):
+        refuse(int(row), "the weight must be a finite number >= 0")
+    return weights
+
+
 def whole_if_possible(y: NDArray[Any]) -> NDArray[Any]:
     """Labels such as 1.0 and -1.0 as the integers they are written as."""
     if y.dtype.kind == "f" and np.all(np.abs(y) < 2**53) and np.all(y == np.floor(y)):
@@ -102,7 +118,7 @@ def whole_if_possible(y: NDArray[Any]) -> NDArray[Any]:
     return y
 
 
-def _numbers(cells: Cells, refuse: Any) -> NDArray[np.float64]:
+def _numbers(cells: Cells, refuse: Any, reason: str = "the label is not a number") -> NDArray[np.float64]:
     numbers = plain_numbers(cells)
     if numbers is not None:
         return numbers
@@ -111,5 +127,5 @@ def _numbers(cells: Cells, refuse: Any) -> NDArray[np.float64]:
         try:
             y[row] = to_number(cell)
         except ValueError:
-            refuse(row, "the label is not a number")
+            refuse(row, reason)
     return y

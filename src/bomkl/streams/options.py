@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from bomkl._validation import check_bool, check_choice, check_count, is_finite_number, parameter_error
+from bomkl._validation import (
+    check_bool,
+    check_choice,
+    check_count,
+    check_not_negative,
+    is_finite_number,
+    parameter_error,
+)
 
 FORMATS = ("svmlight", "csv", "tsv", "jsonl", "parquet", "arrow", "npz")
 
@@ -17,6 +24,7 @@ class Options:
     format: str | None = None
     label: str | int | None = None
     labels: bool = True
+    weight: str | int | None = None
     target: Literal["class", "number"] = "class"
     header: bool = True
     delimiter: str | None = None
@@ -30,6 +38,8 @@ class Options:
     n_features: int | None = None
     on_bad_line: Literal["stop", "skip"] = "stop"
     block_rows: int = 4096
+    flush_seconds: float = 0.2
+    as_tables: bool = False
 
     def __post_init__(self) -> None:
         owner = "open_stream"
@@ -41,8 +51,12 @@ class Options:
         check_choice(owner, "target", self.target, ("class", "number"))
         check_choice(owner, "categorical", self.categorical, ("vocabulary", "hash", "error"))
         check_choice(owner, "on_bad_line", self.on_bad_line, ("stop", "skip"))
-        if self.missing not in ("error", "skip") and not is_finite_number(self.missing):
-            raise parameter_error(owner, "missing", "'error', 'skip' or a finite number", self.missing)
+        check_bool(owner, "as_tables", self.as_tables)
+        check_not_negative(owner, "flush_seconds", self.flush_seconds)
+        if self.missing not in ("error", "skip", "keep") and not is_finite_number(self.missing):
+            raise parameter_error(owner, "missing", "'error', 'skip', 'keep' or a finite number", self.missing)
+        if self.missing == "keep" and not self.as_tables:
+            raise parameter_error(owner, "missing", "'error', 'skip' or a finite number in a matrix", self.missing)
         if self.delimiter is not None and len(self.delimiter) != 1:
             raise parameter_error(owner, "delimiter", "one character", self.delimiter)
         check_count(owner, "buckets", self.buckets)

@@ -3,23 +3,55 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from itertools import compress
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bomkl.streams.columns import encode_columns, infer_column, widen_column
+from bomkl.streams.columns import (
+    decide_column,
+    encode_columns,
+    first_value,
+    infer_column,
+    table_columns,
+    widen_column,
+)
 from bomkl.streams.errors import BadLineError, BadLines, StreamError
-from bomkl.streams.labels import Cells, Lines, label_kind, read_labels, whole_if_possible
+from bomkl.streams.labels import Cells, Lines, label_kind, read_labels, read_weights, whole_if_possible
 from bomkl.streams.options import Options
+from bomkl.streams.reading import listed
 from bomkl.streams.schema import Schema
 
-Rows = tuple[Any, NDArray[Any] | None]
+
+class Rows(NamedTuple):
+    """Features, labels (None where they are not read) and weights (None where there are none) of some rows."""
+
+    X: Any
+    y: NDArray[Any] | None
+    weight: NDArray[np.float64] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """How many they are."""
+        return len(next(iter(self.X.values()))) if isinstance(self.X, dict) else int(self.X.shape[0])
+
+    def between(self, begin: int, end: int) -> Rows:
+        """Take some of them, one after the other."""
+        if begin == 0 and end == self.n_rows:
+            return self
+        part = slice(begin, end)
+        X = {name: cells[part] for name, cells in self.X.items()} if isinstance(self.X, dict) else self.X[part]
+        return Rows(X, None if self.y is None else self.y[part], None if self.weight is None else self.weight[part])
 
 
 class Part(Protocol):
     """What a reader yields: rows that share a file."""
+
+    @property
+    def lines(self) -> Lines:
+        """Where in the file each row stands."""
 
     @property
     def label_cells(self) -> Cells | None:
@@ -33,6 +65,15 @@ class Part(Protocol):
 
     def encode(self, schema: Schema, options: Options, bad: BadLines) -> Rows:
         """Turn the rows into features and labels; rows that cannot be read are reported and left out."""
+
+    def split(self, row: int) -> tuple[Part | None, Part]:
+        """Cut before a row; None where there is nothing before it."""
+
+    def first_to_decide(self, schema: Schema) -> int | None:
+        """Find the first row that has a value in a column of which it is not known yet what it holds."""
+
+    def decide(self, schema: Schema, options: Options) -> Schema:
+        """Take the columns that have their first value in the first row for what it is."""
 
 
 @dataclass
@@ -60,7 +101,23 @@ class Matrix:
             raise StreamError(f"{self.file}: features have no names here, but the columns {names} are needed")
         keep = np.ones(self.X.shape[0], dtype=bool)
         X = self._sparse(schema, keep, bad) if self._is_sparse else self._dense(schema, keep, options, bad)
-        return _finish(X, self.label_cells, schema, keep, self.file, self.lines, options, bad)
+        return _finish(X, self.label_cells, None, schema, keep, self.file, self.lines, options, bad)
+
+    def split(self, row: int) -> tuple[Matrix | None, Matrix]:
+        """Cut before a row."""
+        labels = self.label_cells
+        parts = [
+            Matrix(self.file, self.X[part], None if labels is None else labels[part], self.lines[part])
+            for part in (slice(row), slice(row, None))
+        ]
+        return (parts[0] if row else None), parts[1]
+
+    def first_to_decide(self, schema: Schema) -> None:
+        """Tell that nothing has to be decided: all features are numbers."""
+
+    def decide(self, schema: Schema, options: Options) -> Schema:
+        """Leave the schema as it is."""
+        return schema
 
     def _width(self) -> int:
         return int(self.X.indices.max(initial=0)) + 1 if self._is_sparse else int(self.X.shape[1])
@@ -110,6 +167,7 @@ class Table:
     cells: dict[str, Cells]
     lines: Lines
     label: str | None
+    weight: str | None = None
     ragged: bool = False
 
     @property
@@ -119,21 +177,22 @@ class Table:
 
     def infer(self, options: Options) -> Schema:
         """Guess the meaning of the columns."""
-        ignored = set(options.ignore)
-        features = [name for name in self.cells if name != self.label and name not in ignored]
+        other = {self.label, self.weight, *options.ignore}
+        features = [name for name in self.cells if name not in other]
         if not features:
-            raise StreamError(f"{self.file}: there is no feature column in {list(self.cells)}")
+            raise StreamError(f"{self.file}: there is no feature column in {listed(list(self.cells))}")
         columns = tuple(infer_column(name, self.cells[name], options, self.file) for name in features)
-        kind = "number" if self.label_cells is None else label_kind(self.label_cells)
+        labels = self.label_cells if not options.as_tables or self.label_cells is None else self.label_cells[:1]
+        kind = "number" if labels is None else label_kind(labels)
         buckets = options.buckets if any(column.kind == "hash" for column in columns) else 0
-        return Schema(0, columns, self.label, options.ignore, buckets, kind).sized()
+        return Schema(0, columns, self.label, options.ignore, buckets, kind, weight=self.weight).sized()
 
     def widen(self, schema: Schema, options: Options) -> Schema:
         """Make room in a schema."""
         known = {column.name: column for column in schema.columns or ()}
-        ignored = set(options.ignore)
+        other = {self.label, self.weight, *options.ignore}
         for name in self.cells:
-            if name == self.label or name in ignored:
+            if name in other:
                 continue
             if name in known:
                 known[name] = widen_column(known[name], self.cells[name], options, self.file)
@@ -149,13 +208,38 @@ class Table:
         if self.ragged:
             absent: Cells = [None] * len(self.lines)
             cells = cells | {column.name: absent for column in schema.columns or () if column.name not in cells}
-        X = encode_columns(cells, schema, keep, self.file, self.lines, options, bad)
-        return _finish(X, self.label_cells, schema, keep, self.file, self.lines, options, bad)
+        encode = table_columns if options.as_tables else encode_columns
+        X = encode(cells, schema, keep, self.file, self.lines, options, bad)
+        weights = None if self.weight is None else self.cells[self.weight]
+        return _finish(X, self.label_cells, weights, schema, keep, self.file, self.lines, options, bad)
+
+    def split(self, row: int) -> tuple[Table | None, Table]:
+        """Cut before a row."""
+        parts = [
+            replace(self, cells={name: cells[part] for name, cells in self.cells.items()}, lines=self.lines[part])
+            for part in (slice(row), slice(row, None))
+        ]
+        return (parts[0] if row else None), parts[1]
+
+    def first_to_decide(self, schema: Schema) -> int | None:
+        """Find the first row with the first value of a column."""
+        open_columns = [column.name for column in schema.columns or () if column.kind == "unknown"]
+        rows = [first_value(self.cells[name]) for name in open_columns if name in self.cells]
+        return min((row for row in rows if row is not None), default=None)
+
+    def decide(self, schema: Schema, options: Options) -> Schema:
+        """Take columns for what their value in the first row is."""
+        columns = tuple(
+            decide_column(column, self.cells[column.name][:1], options) if column.name in self.cells else column
+            for column in schema.columns or ()
+        )
+        return replace(schema, columns=columns)
 
 
 def _finish(
     X: Any,
     cells: Cells | None,
+    weights: Cells | None,
     schema: Schema,
     keep: NDArray[np.bool_],
     file: str,
@@ -163,12 +247,19 @@ def _finish(
     options: Options,
     bad: BadLines,
 ) -> Rows:
-    """Read the labels and leave out the rows that were struck."""
-    if not options.labels:
-        return (X if keep.all() else X[keep]), None
-    if cells is None:
-        raise StreamError(f"{file}: there are no labels")
-    y = read_labels(cells, schema, keep, file, lines, bad)
+    """Read labels and weights, and leave out the rows that were struck."""
+    y, weight = None, None
+    if options.labels:
+        if cells is None:
+            raise StreamError(f"{file}: there are no labels")
+        y = read_labels(cells, schema, keep, file, lines, bad)
+        if weights is not None:
+            weight = read_weights(weights, schema, keep, file, lines, bad)
     if not keep.all():
-        X, y = X[keep], y[keep]
-    return X, y if options.target == "number" else whole_if_possible(y)
+        y, weight = (None if each is None else each[keep] for each in (y, weight))
+        X = {name: _kept(column, keep) for name, column in X.items()} if isinstance(X, dict) else X[keep]
+    return Rows(X, y if y is None or options.target == "number" else whole_if_possible(y), weight)
+
+
+def _kept(column: Cells, keep: NDArray[np.bool_]) -> Cells:
+    return column[keep] if isinstance(column, np.ndarray) else list(compress(column, keep))

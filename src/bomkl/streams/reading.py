@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
+from bomkl._validation import did_you_mean
 from bomkl.streams.errors import BadLineError, BadLines, StreamError
 from bomkl.streams.options import Options
 from bomkl.streams.schema import Schema
@@ -20,26 +21,92 @@ class Reading:
 
     file: str
     options: Options
-    schema: Schema | None
+    known: Callable[[], Schema | None]
     bad: BadLines
+
+    @property
+    def schema(self) -> Schema | None:
+        """What is known of the columns by now."""
+        return self.known()
 
     def check_names(self, names: Sequence[str]) -> None:
         """Refuse a table that names a column twice."""
         if twice := sorted(name for name, times in Counter(names).items() if times > 1):
-            shown = f"{twice[:5]}" + (f" and {len(twice) - 5} others" if len(twice) > 5 else "")
-            raise StreamError(f"{self.file}: the header names {shown} more than once")
+            raise StreamError(f"{self.file}: the header names {listed(twice, 5)} more than once")
 
     def label_name(self, names: Sequence[str]) -> str | None:
         """Find the label among the columns of a table; None if there is none and none is needed."""
-        wanted: str | int | None = self.schema.label if self.schema else self.options.label
-        if isinstance(wanted, int):
-            if -len(names) <= wanted < len(names):
-                return names[wanted]
-        elif (wanted := "label" if wanted is None else wanted) in names:
-            return wanted
-        if not self.options.labels:
+        wanted: str | int = self.options.label if self.options.label is not None else "label"
+        if self.schema is not None and self.schema.label is not None:
+            wanted = self.schema.label
+        found = _named(wanted, names)
+        if found is None and self.options.labels:
+            raise self._no_column("label column", wanted, names)
+        return found
+
+    def weight_name(self, names: Sequence[str]) -> str | None:
+        """Find the column of weights; None if none is asked for."""
+        wanted = self.options.weight if self.schema is None else self.schema.weight
+        if wanted is None:
             return None
-        raise StreamError(f"{self.file}: there is no label column {wanted!r}; the columns are {list(names)}")
+        found = _named(wanted, names)
+        if found is None and self.options.labels:
+            raise self._no_column("weight column", wanted, names)
+        return found
+
+    def check_told_columns(self, names: Sequence[str], ragged: bool) -> None:
+        """Refuse columns to leave out, or to take as strings, that are not there; a ragged table may lack them."""
+        known = set(names)
+        for purpose, wanted in (("to leave out", self.options.ignore), ("to take as strings", self.options.strings)):
+            for name in wanted:
+                if name not in known and (not ragged or did_you_mean(name, names)):
+                    raise self._no_column(f"column {purpose}:", name, names)
+
+    def _no_column(self, what: str, wanted: str | int, names: Sequence[str]) -> StreamError:
+        hint = did_you_mean(wanted, names) if isinstance(wanted, str) else ""
+        return StreamError(f"{self.file}: there is no {what} {wanted!r};{hint} the columns are {listed(names)}")
+
+
+def _named(wanted: str | int, names: Sequence[str]) -> str | None:
+    if isinstance(wanted, int):
+        return names[wanted] if -len(names) <= wanted < len(names) else None
+    return wanted if wanted in names else None
+
+
+def listed(names: Sequence[str], most: int = 20) -> str:
+    """Show names in a message, the first of them where they are many.
+
+    Examples
+    --------
+    >>> listed(["a", "b", "c"], most=2)
+    "['a', 'b'] and 1 others"
+    """
+    return f"{list(names[:most])}" + (f" and {len(names) - most} others" if len(names) > most else "")
+
+
+Row = TypeVar("Row")
+
+
+def batches(file: Any, rows: Iterator[Row | None], size: int) -> Iterator[list[Row]]:
+    """Gather rows, until there are enough of them or a pipe has no more for now; None stands for a line without one.
+
+    Rows before one that cannot be read are handed on before the error is.
+    """
+    has_line = getattr(file, "has_line", None)
+    batch: list[Row] = []
+    try:
+        for row in rows:
+            if row is not None:
+                batch.append(row)
+            if len(batch) == size or (has_line is not None and batch and not has_line()):
+                yield batch
+                batch = []
+    except StreamError:
+        if batch:
+            yield batch
+        raise
+    if batch:
+        yield batch
 
 
 def utf8_lines(file: BinaryIO, reading: Reading) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-Kind = Literal["number", "vocabulary", "hash"]
+Kind = Literal["number", "vocabulary", "hash", "text", "unknown"]
 LabelKind = Literal["number", "string"]
 Label = int | float | str
 
@@ -19,8 +19,9 @@ class Column:
     ----------
     name : str
         Its name in the header.
-    kind : {"number", "vocabulary", "hash"}
-        How its cells become features: as a number, one feature per recorded value, or hashed.
+    kind : {"number", "vocabulary", "hash", "text", "unknown"}
+        How its cells become features: as a number, one feature per recorded value, or hashed. In a stream of tables a
+        column holds numbers, texts, or has not shown a value yet.
     values : tuple of str, default=()
         The recorded values, for a vocabulary.
     """
@@ -50,6 +51,8 @@ class Schema:
         Whether labels are numbers.
     classes : tuple of int, float or str, or None, default=None
         Labels that may occur; None allows any.
+    weight : str or None, default=None
+        Column of the weight of each row.
 
     Examples
     --------
@@ -67,6 +70,12 @@ class Schema:
     buckets: int = 0
     label_kind: LabelKind = "number"
     classes: tuple[Label, ...] | None = None
+    weight: str | None = None
+
+    @property
+    def left_out(self) -> set[str]:
+        """Columns that are no features and need not be there."""
+        return {*self.ignored, *([] if self.weight is None else [self.weight])}
 
     def feature_names(self) -> list[str] | None:
         """Name of every feature, or None where features have only positions."""
@@ -76,14 +85,17 @@ class Schema:
             name
             for column in self.columns
             if column.kind != "hash"
-            for name in ([column.name] if column.kind == "number" else [f"{column.name}={v}" for v in column.values])
+            for name in (
+                [f"{column.name}={v}" for v in column.values] if column.kind == "vocabulary" else [column.name]
+            )
         ]
         return names + [f"hash_{bucket}" for bucket in range(self.buckets)]
 
     def sized(self) -> Schema:
         """Give the same schema with the width that its columns need."""
-        widths = {"number": 1, "hash": 0}
-        width = sum(widths.get(column.kind, len(column.values)) for column in self.columns or ())
+        widths = {"hash": 0, "vocabulary": None}
+        each = (widths.get(column.kind, 1) for column in self.columns or ())
+        width = sum(len(c.values) if w is None else w for w, c in zip(each, self.columns or (), strict=True))
         return replace(self, n_features=width + self.buckets)
 
     def to_dict(self) -> dict[str, Any]:
@@ -97,6 +109,7 @@ class Schema:
             "buckets": self.buckets,
             "label_kind": self.label_kind,
             "classes": None if self.classes is None else list(self.classes),
+            "weight": self.weight,
         }
 
     @classmethod
@@ -111,4 +124,5 @@ class Schema:
             buckets=int(plain["buckets"]),
             label_kind=plain["label_kind"],
             classes=None if plain["classes"] is None else tuple(plain["classes"]),
+            weight=plain.get("weight"),
         )

@@ -12,12 +12,15 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 from bomkl.streams.errors import StreamError
+from bomkl.streams.live import LiveFile, Pipe
 
 STDIN = "-"
+BINARY_FORMATS = {b"PAR1": "parquet", b"ARROW1": "arrow", b"\xff\xff\xff\xff": "arrow", b"PK\x03\x04": "npz"}
 _HEAD = 1 << 16  # bytes looked at to tell compression and format
+_COMPRESSION_MAGIC = 4  # bytes of the longest magic number below
 
 
 @dataclass(frozen=True)
@@ -44,13 +47,17 @@ class Source:
 
 
 def expand(inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Source]:
-    """Turn paths, globs and ``"-"`` into sources; a glob gives its files in sorted order."""
+    """Turn paths, globs and ``"-"`` into sources; a folder or a glob gives its files in sorted order."""
     if isinstance(inputs, str | os.PathLike):
         inputs = [inputs]
     sources: list[Source] = []
     for item in inputs:
         path = os.fspath(item)
-        if path == STDIN or os.path.exists(path):
+        if os.path.isdir(path):
+            if not (inside := sorted(entry.path for entry in os.scandir(path) if _is_data(entry))):
+                raise StreamError(f"{path}: there are no files in this folder")
+            sources.extend(map(Source, inside))
+        elif path == STDIN or os.path.exists(path):
             sources.append(Source(path))
         elif glob.has_magic(path) and (found := sorted(glob.glob(path, recursive=True))):
             sources.extend(Source(name) for name in found)
@@ -63,19 +70,19 @@ def expand(inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) ->
     return sources
 
 
+def _is_data(entry: os.DirEntry[str]) -> bool:
+    return entry.is_file() and not entry.name.startswith((".", "_"))  # such as _SUCCESS, beside what other tools write
+
+
 @contextmanager
-def open_source(source: Source) -> Iterator[tuple[BinaryIO, bytes]]:
+def open_source(source: Source, flush_seconds: float) -> Iterator[tuple[Any, bytes]]:
     """Open a source for reading; gives the decompressed bytes and, as a look ahead, the first of them."""
     try:
         raw: Any = sys.stdin.buffer if source.path == STDIN else open(source.path, "rb")  # noqa: SIM115
-    except OSError as error:
-        raise StreamError(f"{source.name}: {error.strerror or error}") from error
+    except (OSError, AttributeError) as error:  # standard input may be closed
+        raise StreamError(f"{source.name}: {getattr(error, 'strerror', None) or 'is closed'}") from error
     try:
-        file, head = _look_ahead(raw, raw.seekable())
-        decompressed = _decompressed(file, head, source.name)
-        if decompressed is not None:
-            file, head = _look_ahead(decompressed, seekable=False)
-        yield file, head
+        yield _opened_file(raw, source.name) if raw.seekable() else _opened_pipe(raw, source.name, flush_seconds)
     except (EOFError, zlib.error, OSError) as error:
         raise StreamError(f"{source.name}: cannot read: {error}") from error
     finally:
@@ -83,7 +90,43 @@ def open_source(source: Source) -> Iterator[tuple[BinaryIO, bytes]]:
             raw.close()
 
 
-def _decompressed(file: BinaryIO, head: bytes, name: str) -> Any:
+def _opened_file(raw: Any, name: str) -> tuple[Any, bytes]:
+    head = raw.read(_HEAD)
+    raw.seek(-len(head), io.SEEK_CUR)
+    decompressed = _decompressed(raw, head, name)
+    if decompressed is None:
+        return raw, head
+    head = decompressed.read(_HEAD)
+    return io.BufferedReader(_Pushback(head, decompressed), 1 << 18), head
+
+
+def _opened_pipe(raw: Any, name: str, flush_seconds: float) -> tuple[LiveFile, bytes]:
+    pipe = _raw_pipe(raw)
+    head = b""
+    while len(head) < _COMPRESSION_MAGIC and (more := pipe.read(_COMPRESSION_MAGIC - len(head))):
+        head += more
+    unread = _Pushback(head, pipe)
+    decompressed = _decompressed(unread, head, name)
+    read = unread.read if decompressed is None else getattr(decompressed, "read1", decompressed.read)
+    file = LiveFile(read, flush_seconds)
+    return file, file.look_ahead(_tells_format)
+
+
+def _raw_pipe(raw: Any) -> Any:
+    try:
+        return Pipe(raw.fileno())
+    except (OSError, AttributeError):  # something that only looks like a file
+        return raw
+
+
+def _tells_format(head: bytes) -> bool:
+    """Whether the first bytes are enough to tell a format by: a magic number, or a line that is not a comment."""
+    if len(head) >= _HEAD or head.startswith(tuple(BINARY_FORMATS)):
+        return True
+    return any(line.strip() and not line.startswith(b"#") for line in head.split(b"\n")[:-1])
+
+
+def _decompressed(file: Any, head: bytes, name: str) -> Any:
     if head.startswith(b"\x1f\x8b"):
         return gzip.GzipFile(fileobj=file, mode="rb")
     if head.startswith(b"BZh"):
@@ -101,16 +144,6 @@ def require_pyarrow(name: str) -> Any:
     except ImportError as error:
         raise StreamError(f"{name}: reading this needs pyarrow. Install it with: pip install 'bomkl[arrow]'") from error
     return pyarrow
-
-
-def _look_ahead(file: Any, seekable: bool) -> tuple[BinaryIO, bytes]:
-    head = b""
-    while len(head) < _HEAD and (more := file.read(_HEAD - len(head))):
-        head += more
-    if seekable:
-        file.seek(-len(head), io.SEEK_CUR)
-        return cast(BinaryIO, file), head
-    return cast(BinaryIO, io.BufferedReader(_Pushback(head, file), 1 << 18)), head
 
 
 class _Pushback(io.RawIOBase):

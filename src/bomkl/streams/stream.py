@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, islice
-from typing import Any, Literal, NamedTuple
+from itertools import chain
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from scipy import sparse
 from bomkl.streams.errors import BadLineError, BadLines, StreamError
 from bomkl.streams.formats import READERS, format_of
 from bomkl.streams.labels import whole_if_possible
+from bomkl.streams.live import LiveFile
 from bomkl.streams.options import Options
 from bomkl.streams.parts import Part, Rows
 from bomkl.streams.reading import Reading
@@ -24,11 +25,41 @@ from bomkl.streams.sources import Source, expand, open_source
 _MOST_CLASSES = 1000
 
 
-class Block(NamedTuple):
-    """Some rows: a dense array or a CSR matrix, and their labels (None where labels are not read)."""
+class Block(tuple[Any, Any]):
+    """Some rows: features and labels, as a pair.
 
-    X: Any
-    y: NDArray[Any] | None
+    Parameters
+    ----------
+    X : ndarray, csr_array or dict
+        A dense or CSR matrix; with ``as_tables``, a dict of columns.
+    y : ndarray or None
+        Labels; None where they are not read.
+    weight : ndarray or None, default=None
+        Weights of the rows; None where there is no such column.
+    """
+
+    weight: NDArray[np.float64] | None
+
+    def __new__(cls, X: Any, y: NDArray[Any] | None, weight: NDArray[np.float64] | None = None) -> Self:
+        """Make the pair."""
+        block = super().__new__(cls, (X, y))
+        block.weight = weight
+        return block
+
+    @property
+    def X(self) -> Any:  # noqa: N802
+        """Features."""
+        return self[0]
+
+    @property
+    def y(self) -> Any:
+        """Labels."""
+        return self[1]
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return Rows(self.X, self.y).n_rows
 
 
 def open_stream(
@@ -37,6 +68,7 @@ def open_stream(
     format: str | None = None,
     label: str | int | None = None,
     labels: bool = True,
+    weight: str | int | None = None,
     target: Literal["class", "number"] = "class",
     header: bool = True,
     delimiter: str | None = None,
@@ -50,22 +82,26 @@ def open_stream(
     n_features: int | None = None,
     on_bad_line: Literal["stop", "skip"] = "stop",
     block_rows: int = 4096,
+    flush_seconds: float = 0.2,
+    as_tables: bool = False,
     schema: Schema | None = None,
 ) -> Stream:
-    r"""Open files, a glob or standard input as a stream of blocks.
+    r"""Open files, folders, a glob or standard input as a stream of blocks.
 
     gzip, bz2 and zstd are recognised by content.
 
     Parameters
     ----------
     inputs : path, or sequence of paths
-        Paths, globs, or ``"-"`` for standard input, read one after the other.
+        Paths, folders, globs, or ``"-"`` for standard input, read one after the other.
     format : {"svmlight", "csv", "tsv", "jsonl", "parquet", "arrow", "npz"} or None, default=None
         None: by the file name, or failing that by the content.
     label : str, int or None, default=None
         Name or position of the label column of a table; None stands for ``"label"``.
     labels : bool, default=True
         Whether labels are read. Without, they may be absent, and blocks have None for them.
+    weight : str, int or None, default=None
+        Name or position of the column of weights of a table, which blocks have as ``weight``; None: there is none.
     target : {"class", "number"}, default="class"
         What labels are: classes, or numbers to regress on.
     header : bool, default=True
@@ -76,9 +112,9 @@ def open_stream(
         Columns of a table to leave out.
     strings : sequence of str, default=()
         Columns of a table to take as strings even though they look like numbers.
-    missing : {"error", "skip"} or float, default="error"
+    missing : {"error", "skip", "keep"} or float, default="error"
         What a missing value leads to: a bad line, a row silently left out, or this number in its place (a missing
-        string then has none of the features of its column).
+        string then has none of the features of its column). "keep" is for ``as_tables``: NaN or None.
     categorical : {"vocabulary", "hash", "error"}, default="vocabulary"
         How string columns become features: one feature per value that the schema records (other values have none),
         hashed into `buckets` features, or not at all.
@@ -94,6 +130,11 @@ def open_stream(
         Whether a bad line raises `BadLineError`, or is left out and counted in `skipped`.
     block_rows : int, default=4096
         Rows of a block; the last may be shorter.
+    flush_seconds : float, default=0.2
+        How long rows of a pipe may wait for more before they are handed on as a shorter block.
+    as_tables : bool, default=False
+        Whether rows of a table stay columns, for `AutoMKLClassifier` and other users of `bomkl.tables`: a block is then
+        a dict of arrays of numbers and lists of texts. Rows without names are a matrix all the same.
     schema : Schema or None, default=None
         Meaning of the columns, from an earlier stream; None: guessed from the first block (or see `Stream.scan`).
 
@@ -114,6 +155,7 @@ def open_stream(
         format=format,
         label=label,
         labels=labels,
+        weight=weight,
         target=target,
         header=header,
         delimiter=delimiter,
@@ -127,6 +169,8 @@ def open_stream(
         n_features=n_features,
         on_bad_line=on_bad_line,
         block_rows=block_rows,
+        flush_seconds=flush_seconds,
+        as_tables=as_tables,
     )
     return Stream(expand(inputs), options, schema)
 
@@ -151,6 +195,8 @@ class Stream:
         self._bad = BadLines(options.on_bad_line == "skip")
         self._parts: Iterator[Part] | None = None  # of a source that cannot be read twice
         self._seen: list[Part] = []  # parts of it that `scan` looked at and no block has used yet
+        self._failed: StreamError | None = None  # what `scan` found after them
+        self._live: LiveFile | None = None  # the pipe that is being read
 
     @property
     def name(self) -> str:
@@ -172,16 +218,23 @@ class Stream:
         """The first bad line left out in the latest reading."""
         return self._bad.first
 
-    def scan(self, look_ahead: int = 16) -> Schema:
+    def scan(
+        self, look_ahead: int = 16, classes: bool = True, adjust: Callable[[Schema], Schema] | None = None
+    ) -> Schema:
         """Find the columns, their vocabularies and the classes, and keep them in `schema`.
 
         Files are read from start to end for this, so a bad line is found before any row is learned; of standard input
-        only the beginning is looked at.
+        only what is there at the beginning is looked at.
 
         Parameters
         ----------
         look_ahead : int, default=16
-            How many blocks of standard input to look at; they are held in memory until they are read.
+            How many blocks of standard input to look at, if they are there at once; they are held in memory until they
+            are read.
+        classes : bool, default=True
+            Whether to find the classes. Of standard input that takes rows of two of them, or `look_ahead` blocks.
+        adjust : callable or None, default=None
+            What to do with the schema of the first rows before others are checked against it.
 
         Returns
         -------
@@ -193,17 +246,25 @@ class Stream:
             parts = self._read(bad)
         else:
             self._parts = self._read(self._bad)
-            self._seen = list(islice(self._parts, look_ahead))
-            parts = iter(self._seen)
+            parts = self._beginning(self._parts, look_ahead * self.options.block_rows)
         given = self.schema
         found: set[Label] = set()
+        wanted = classes and self.options.labels and self.options.target == "class"
         for part in parts:
             if given is None:
-                self.schema = part.infer(self.options) if self.schema is None else part.widen(self.schema, self.options)
-            if self.options.labels and self.options.target == "class" and len(found) <= _MOST_CLASSES:
+                if self.schema is None:
+                    self.schema = part.infer(self.options)
+                    self.schema = self.schema if adjust is None else adjust(self.schema)
+                if self.rewindable or not self.options.as_tables:
+                    self.schema = part.widen(self.schema, self.options)
+            if wanted and len(found) <= _MOST_CLASSES:
                 found.update(_classes(part, self.schema, self.options, bad))
+            elif self.rewindable and self.schema is not None:
+                part.encode(self.schema, self.options, bad)
+            if not self.rewindable and not self._more_at_once() and not (wanted and len(found) < 2):
+                break
         if self.schema is None:
-            raise StreamError(f"{self.name}: there are no rows")
+            raise self._failed or StreamError(f"{self.name}: there are no rows{self._left_out(bad)}")
         if len(found) > _MOST_CLASSES:
             raise StreamError(f"{self.name}: more than {_MOST_CLASSES} different labels; these are not classes")
         if found and self.schema.classes is None:
@@ -213,38 +274,63 @@ class Stream:
             self.schema = replace(self.schema, classes=tuple(sorted(found)))
         return self.schema
 
+    def _beginning(self, parts: Iterator[Part], most: int) -> Iterator[Part]:
+        """Parts of a pipe, kept for later; an error in them comes when they are read again."""
+        rows = 0
+        while rows < most:
+            try:
+                part = next(parts, None)
+            except StreamError as error:
+                self._failed = error
+                return
+            if part is None:
+                return
+            self._seen.append(part)
+            rows += len(part.lines)
+            yield part
+
+    def _more_at_once(self) -> bool:
+        """Whether a pipe has another line right now."""
+        return self._live is not None and self._live.has_line()
+
     def __iter__(self) -> Iterator[Block]:
         return self.blocks()
 
     def blocks(self, start: int = 0) -> Iterator[Block]:
         """Blocks from row `start` on (counted from 0, bad lines not counted).
 
-        Blocks end at multiples of `block_rows` rows of the whole stream, wherever reading starts.
+        Blocks of files end at multiples of `block_rows` rows of the whole stream, wherever reading starts; those of a
+        pipe when it has no more rows for now.
         """
         size = self.options.block_rows
         waiting: list[Rows] = []
-        held, row = 0, 0
-        end = (start // size + 1) * size
-        for X, y in self._rows():
-            rows = X.shape[0]
-            first = max(0, min(rows, start - row))
-            while first < rows:
-                take = min(rows - first, end - max(row + first, start))
-                part = slice(first, first + take)
-                waiting.append((X, y) if take == rows else (X[part], None if y is None else y[part]))
-                held += take
-                first += take
-                if row + first == end:
+        row, end = 0, (start // size + 1) * size
+        try:
+            for rows in self._rows():
+                first, n = max(0, min(rows.n_rows, start - row)), rows.n_rows
+                while first < n:
+                    take = min(n - first, end - max(row + first, start))
+                    waiting.append(rows.between(first, first + take))
+                    first += take
+                    if row + first == end:
+                        yield _join(waiting)
+                        waiting, end = [], end + size
+                row += n
+                if waiting and not self.rewindable and not self._more_at_once():
                     yield _join(waiting)
-                    waiting, held, end = [], 0, end + size
-            row += rows
-        if held:
+                    waiting = []
+        except StreamError:
+            if waiting:  # what was read before the error is good
+                yield _join(waiting)
+            raise
+        if waiting:
             yield _join(waiting)
         if row == 0:
-            left_out = (
-                f" ({self.skipped} bad lines were skipped; the first: {self.first_skipped})" if self.skipped else ""
-            )
-            raise StreamError(f"{self.name}: there are no rows{left_out}")
+            raise StreamError(f"{self.name}: there are no rows{self._left_out(self._bad)}")
+
+    @staticmethod
+    def _left_out(bad: BadLines) -> str:
+        return f" ({bad.count} bad lines were skipped; the first: {bad.first})" if bad.count else ""
 
     def parts(self) -> Iterator[Part]:
         """Rows as they stand in the sources, before they are encoded."""
@@ -257,35 +343,80 @@ class Stream:
         else:
             if self._parts is None:
                 self._parts = self._read(self._bad)
-            elif not self._seen:
+            elif not self._seen and self._failed is None:
                 raise StreamError(f"{self.name}: can be read only once")
-            parts, self._seen = chain(self._seen, self._parts), []
+            parts, self._seen = chain(self._seen, self._rest()), []
         for part in parts:
             if self.schema is None:
                 self.schema = part.infer(self.options)
-            yield part.encode(self.schema, self.options, self._bad)
+            yield from self._decided(part)
+
+    def _decided(self, part: Part) -> Iterator[Rows]:
+        """Encode a part of a table in pieces: a column is taken for numbers or texts at the row of its first value."""
+        while self.schema is not None and (row := part.first_to_decide(self.schema)) is not None:
+            earlier, part = part.split(row)
+            if earlier is not None:
+                yield from self._encoded(earlier)
+            self.schema = part.decide(self.schema, self.options)
+        yield from self._encoded(part)
+
+    def _rest(self) -> Iterator[Part]:
+        if self._failed is not None:
+            error, self._failed = self._failed, None
+            raise error
+        assert self._parts is not None
+        yield from self._parts
+
+    def _encoded(self, part: Part) -> Iterator[Rows]:
+        """Encode a part; where a row of it cannot be read, those before it come before the error."""
+        assert self.schema is not None
+        try:
+            rows = part.encode(self.schema, self.options, self._bad)
+        except BadLineError as error:
+            good, _ = part.split(int(np.searchsorted(np.asarray(part.lines), error.line)))
+            if good is not None:
+                yield from self._encoded(good)
+            raise
+        yield rows
 
     def _read(self, bad: BadLines) -> Iterator[Part]:
+        before = self.schema
+        # Files are read once to find the columns and then again; a pipe only once, with what it has shown so far
+        known = (lambda: before) if self.rewindable else (lambda: self.schema)
         for source in self.sources:
-            with open_source(source) as (file, head):
+            with open_source(source, self.options.flush_seconds) as (file, head):
+                self._live = file if isinstance(file, LiveFile) else None
                 format = self.options.format or format_of(source.path, head)
                 options = replace(self.options, format=format)
                 if head:
-                    yield from READERS[format](file, Reading(source.name, options, self.schema, bad))
+                    yield from READERS[format](file, Reading(source.name, options, known, bad))
 
 
 def _join(rows: list[Rows]) -> Block:
     if len(rows) == 1:
         return Block(*rows[0])
-    matrices = [X for X, _ in rows]
-    X = sparse.csr_array(sparse.vstack(matrices)) if sparse.issparse(matrices[0]) else np.concatenate(matrices)
-    labels = [y for _, y in rows if y is not None]
-    return Block(X, np.concatenate(labels) if labels else None)
+    first = rows[0].X
+    X: Any
+    if isinstance(first, dict):
+        X = {name: _joined([each.X[name] for each in rows]) for name in first}
+    elif sparse.issparse(first):
+        X = sparse.csr_array(sparse.vstack([each.X for each in rows]))
+    else:
+        X = np.concatenate([each.X for each in rows])
+    labels = [each.y for each in rows if each.y is not None]
+    weights = [each.weight for each in rows if each.weight is not None]
+    return Block(X, np.concatenate(labels) if labels else None, np.concatenate(weights) if weights else None)
+
+
+def _joined(columns: list[Any]) -> Any:
+    if all(isinstance(column, np.ndarray) for column in columns):
+        return np.concatenate(columns)
+    return [cell for column in columns for cell in column]
 
 
 def _classes(part: Part, schema: Schema | None, options: Options, bad: BadLines) -> set[Label]:
     """Labels that occur in some rows."""
     if schema is None or part.label_cells is None:
         return set()
-    _, y = part.encode(replace(schema, classes=None), options, bad)
+    y = part.encode(replace(schema, classes=None), options, bad).y
     return set() if y is None else set(np.unique(whole_if_possible(y)).tolist())

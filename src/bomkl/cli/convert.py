@@ -1,18 +1,53 @@
-"""Rows as text, for ``bomkl convert``: one writer per format."""
+"""``convert``: rows of any format as text, with one writer per format."""
 
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 import os
 from collections.abc import Callable, Iterator
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
-from scipy import sparse
+import typer
 
-from bomkl.streams import Schema, Stream
+from bomkl.cli.options import EXIT_USAGE, PipeOptions, RowOptions, check_output, fail
+from bomkl.cli.output import writing
+from bomkl.cli.rows import Inputs, report_skipped
+from bomkl.cli.settings import row_settings, stream_arguments
+
+if TYPE_CHECKING:
+    from bomkl.streams import Schema, Stream
 
 _NAMES = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+
+
+def convert(
+    inputs: Inputs,
+    rows: RowOptions,
+    pipe: PipeOptions,
+    output: Annotated[str, typer.Option("--output", "-o", help="File to write; - for standard output.")] = "-",
+    to: Annotated[
+        str | None, typer.Option(help="svmlight, csv, tsv or jsonl.", show_default="by the name, else svmlight")
+    ] = None,
+) -> None:
+    """Convert rows from any format to svmlight, CSV, TSV or JSON lines.
+
+    Strings become a column of zeros and ones for each value, or are hashed.
+    """
+    from bomkl.streams import open_stream
+
+    target = to or format_of_name(output)
+    if target not in WRITERS:
+        fail(f"--to must be one of {', '.join(WRITERS)}. Got {target!r} instead.", EXIT_USAGE)
+    if output != "-":
+        check_output("--output", output)
+    arguments = stream_arguments(row_settings(rows), as_tables=False)
+    stream = open_stream(inputs, **dataclasses.asdict(pipe), **arguments)
+    schema = stream.scan()
+    with writing("--output", output) as file:
+        WRITERS[target](file, stream, schema)
+    report_skipped(stream)
 
 
 def format_of_name(path: str) -> str:
@@ -22,6 +57,8 @@ def format_of_name(path: str) -> str:
 
 def write_svmlight(file: TextIO, stream: Stream, schema: Schema) -> None:
     """Write ``label index:value ...`` lines; classes that are strings become 0, 1, 2 ... in sorted order."""
+    from scipy import sparse
+
     codes = {label: code for code, label in enumerate(schema.classes or ())} if schema.label_kind == "string" else {}
     for X, y in stream:
         rows = sparse.csr_array(X)
@@ -66,6 +103,8 @@ def _labels(y: Any) -> list[Any]:
 
 
 def _dense_rows(stream: Stream) -> Iterator[tuple[list[float], Any]]:
+    from scipy import sparse
+
     for X, y in stream:
         dense: Any = sparse.csr_array(X).toarray()
         yield from zip(dense.tolist(), _labels(y), strict=True)

@@ -1,0 +1,88 @@
+"""``inspect``: what is in a model file."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from bomkl.cli.options import printable
+from bomkl.cli.output import json_text, short_name
+from bomkl.cli.rows import ModelPath, valid_notes
+
+
+def inspect(
+    model: ModelPath,
+    json_output: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
+) -> None:
+    """Show what is in a model: settings, classes, kernels with their weights, sizes and history."""
+    from bomkl import modelfile
+
+    loaded = modelfile.read(model)
+    content = _describe(loaded.estimator, loaded.notes)
+    if json_output:
+        print(json_text(content))
+        return
+    with valid_notes(model):
+        lines = _description(content)
+    print("\n".join(map(printable, lines)))
+
+
+def _description(content: dict[str, Any]) -> list[str]:
+    lines = [
+        f"{name:<12} {_plain(content[name])}"
+        for name in ("estimator", "parameters", "rows", "mistakes", "features", "classes", "stored rows")
+        if name in content
+    ]
+    if content["kernels"]:
+        lines += ["", f"{'weight':>10} {'SVs':>9}  kernel"]
+        lines += [
+            f"{kernel['weight']:>10.4g} {kernel['support_vectors']:>9}  {kernel['kernel']}"
+            for kernel in content["kernels"]
+        ]
+    if notes := content["notes"]:
+        state = "complete" if notes["row"] == 0 and notes["done_passes"] else f"stopped at row {notes['row']}"
+        lines += ["", f"{'trained on':<12} {' '.join(notes['inputs'])}: {notes['done_passes']} passes, {state}"]
+        lines += [f"{'settings':<12} {_plain(notes['settings'])}", ""]
+        metric = short_name(str(notes["history"][0].get("metric", "error"))) if notes["history"] else "error"
+        lines.append(f"{'rows':>12} {metric:>11} {'since last':>11} {'SVs':>9}  top kernel")
+        lines += [
+            f"{entry['rows']:>12} {entry['error']:>11.4f} {entry['error_since_last']:>11.4f} "
+            f"{entry['support_vectors']:>9}  {entry['top_kernel']}"
+            for entry in notes["history"]
+        ]
+    return lines
+
+
+def _describe(estimator: Any, notes: dict[str, Any]) -> dict[str, Any]:
+    import numpy as np
+
+    content: dict[str, Any] = {
+        "estimator": type(estimator).__name__,
+        "parameters": estimator.get_params(deep=False),
+        "kernels": [],
+        "notes": {
+            name: notes[name] for name in ("settings", "inputs", "done_passes", "row", "history") if name in notes
+        },
+    }
+    if not hasattr(estimator, "n_features_in_"):
+        return content
+    content["rows"] = int(estimator.n_seen_)
+    content["features"] = int(estimator.n_features_in_)
+    content["stored rows"] = int(estimator.support_vectors_.shape[0])
+    if hasattr(estimator, "classes_"):
+        content["classes"] = np.asarray(estimator.classes_).tolist()
+        content["mistakes"] = int(estimator.mistakes_)
+    weights = np.atleast_2d(estimator.kernel_weights_).mean(axis=0).tolist()
+    support = np.atleast_2d(estimator.n_support_).sum(axis=0).tolist()
+    content["kernels"] = [
+        {"kernel": str(kernel), "weight": weight, "support_vectors": count}
+        for kernel, weight, count in zip(estimator.kernels_, weights, support, strict=True)
+    ]
+    return content
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={each}" for name, each in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

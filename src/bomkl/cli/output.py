@@ -1,0 +1,99 @@
+"""What commands write: results as text or JSON, and the table of progress."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import sys
+from collections.abc import Iterator
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+import typer
+
+from bomkl.cli.options import check_output
+
+if TYPE_CHECKING:
+    from bomkl.evaluate import Progress
+
+Output = Annotated[str, typer.Option("--output", "-o", help="File to write.", show_default="standard output")]
+_FIRST_SECONDS, _SECONDS = 1.0, 5.0  # until the table shows a line though no record is due
+
+
+def json_text(value: Any) -> str:
+    """Write a value as JSON that every reader takes: numbers stay numbers, and what is not finite is null.
+
+    Examples
+    --------
+    >>> json_text({"a": 1.5, "b": float("nan"), "c": (1, None)})
+    '{"a": 1.5, "b": null, "c": [1, null]}'
+    """
+    return json.dumps(plain(value), allow_nan=False)
+
+
+def plain(value: Any) -> Any:
+    """Turn a value into what JSON has; anything else becomes its text."""
+    if hasattr(value, "tolist"):  # NumPy's numbers and arrays
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+@contextlib.contextmanager
+def writing(option: str, path: str) -> Iterator[TextIO]:
+    """Open a file to write, or standard output for ``-``; one that cannot be written is refused."""
+    if path == "-":
+        yield sys.stdout
+        return
+    check_output(option, path)
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        yield file
+
+
+class ProgressTable:
+    """The table of progress on standard error.
+
+    Parameters
+    ----------
+    quiet : bool
+        Whether nothing is shown.
+    """
+
+    def __init__(self, quiet: bool) -> None:
+        self._quiet, self._begun, self._rows = quiet, False, 0
+        self._due = monotonic() + _FIRST_SECONDS
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time for a line, though no record was made."""
+        return not self._quiet and monotonic() >= self._due
+
+    def show(self, record: Progress) -> None:
+        """Print one line, the first time with the names of the columns."""
+        self._due = monotonic() + _SECONDS
+        if self._quiet or record.rows == self._rows:
+            return
+        if not self._begun:
+            print(
+                f"{'rows':>12} {short_name(record.metric):>11} {'since last':>11} {'SVs':>9}  top kernel",
+                file=sys.stderr,
+            )
+            self._begun = True
+        self._rows = record.rows
+        print(
+            f"{record.rows:>12} {record.error:>11.4f} {record.error_since_last:>11.4f} {record.support_vectors:>9}"
+            f"  {record.top_kernel}",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+def short_name(metric: str) -> str:
+    """Name a metric in the head of a column."""
+    return "MAE" if metric == "mean absolute error" else metric

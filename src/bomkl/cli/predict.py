@@ -1,0 +1,110 @@
+"""``predict`` and ``score``: a model on rows that it does not learn from."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from bomkl.cli.options import EXIT_USAGE, PipeOptions, RowOptions, check_output, fail
+from bomkl.cli.output import Output, json_text, plain, writing
+from bomkl.cli.rows import Inputs, ModelPath, open_for_predicting, report_skipped
+from bomkl.cli.settings import row_settings
+
+_METHODS = {"labels": "predict", "margins": "decision_function", "probabilities": "predict_proba"}
+_MOST_CLASSES_SHOWN = 20  # in a confusion matrix that is printed
+
+
+def predict(
+    model: ModelPath,
+    inputs: Inputs,
+    rows: RowOptions,
+    pipe: PipeOptions,
+    kind: Annotated[str, typer.Option("--kind", "-k", help="labels, margins or probabilities.")] = "labels",
+    json_lines: Annotated[bool, typer.Option("--json", help="Write a line of JSON for each row.")] = False,
+    output: Output = "-",
+) -> None:
+    """Predict rows with a model, one line for each.
+
+    Rows are read as they were for training; labels may be there or not. Probabilities, and margins of more than two
+    classes, have a column for each class and its name in the first line. Of a pipe, they are written as rows come.
+    """
+    from bomkl import modelfile
+
+    if kind not in _METHODS:
+        fail(f"--kind must be one of {', '.join(_METHODS)}. Got {kind!r} instead.", EXIT_USAGE)
+    chosen = row_settings(rows)
+    if output != "-":
+        check_output("--output", output)
+    loaded = modelfile.read(model)
+    estimator = loaded.estimator
+    if not hasattr(type(estimator), _METHODS[kind]):
+        fail(f"{model}: a {type(estimator).__name__} has no {kind}.")
+    stream = open_for_predicting(loaded, model, inputs, chosen, pipe, labels=False)
+    method, names = getattr(estimator, _METHODS[kind]), None
+    with writing("--output", output) as file:
+        for block in stream:
+            found = method(block.X)
+            if names is None:
+                names = [str(label) for label in estimator.classes_] if found.ndim == 2 else []
+                if names and not json_lines:
+                    file.write("\t".join(names) + "\n")
+            file.writelines(_line(row, kind, names, json_lines) for row in found.tolist())
+            file.flush()
+    report_skipped(stream)
+
+
+def _line(row: Any, kind: str, names: list[str], as_json: bool) -> str:
+    if as_json:
+        value = dict(zip(names, row, strict=True)) if isinstance(row, list) else row
+        return json_text({"label" if kind == "labels" else kind.removesuffix("s") if not names else kind: value}) + "\n"
+    return ("\t".join(map(str, row)) if isinstance(row, list) else str(row)) + "\n"
+
+
+def score(
+    model: ModelPath,
+    inputs: Inputs,
+    rows: RowOptions,
+    pipe: PipeOptions,
+    json_output: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
+    output: Output = "-",
+) -> None:
+    """Score a model on labelled rows, without learning from them.
+
+    A classifier: accuracy, log loss, AUC and the confusion matrix. A regressor: mean absolute error (MAE), root mean
+    squared error (RMSE), R2, and the coverage of its intervals where it has them. With --weight, rows count by it.
+    """
+    from bomkl import modelfile
+    from bomkl.scores import score_model
+
+    chosen = row_settings(rows)
+    if output != "-":
+        check_output("--output", output)
+    loaded = modelfile.read(model)
+    stream = open_for_predicting(loaded, model, inputs, chosen, pipe, labels=True)
+    found = score_model(loaded.estimator, stream)
+    with writing("--output", output) as file:
+        if json_output:
+            file.write(json_text({"model": model, "inputs": inputs} | found) + "\n")
+        else:
+            file.write(_as_text(plain(found)))
+    report_skipped(stream)
+
+
+def _as_text(found: dict[str, Any]) -> str:
+    labels, counts = found.pop("labels", None), found.pop("confusion", None)
+    lines = [f"{name}\t{_number(value)}" for name, value in found.items()]
+    if labels is not None and counts is not None and len(labels) <= _MOST_CLASSES_SHOWN:
+        width = max(len(str(each)) for row in [labels, *counts] for each in row)
+        lines += [
+            "",
+            "label".ljust(max(width, 5)) + "  predicted " + " ".join(str(each).rjust(width) for each in labels),
+        ]
+        for label, row in zip(labels, counts, strict=True):
+            cells = " ".join(str(each).rjust(width) for each in row)
+            lines.append(str(label).ljust(max(width, 5)) + " " * 12 + cells)
+    return "\n".join(lines) + "\n"
+
+
+def _number(value: Any) -> str:
+    return "not defined" if value is None else f"{value:.6f}" if isinstance(value, float) else str(value)

@@ -1,0 +1,130 @@
+"""The rows of a command: how they are opened for an estimator, and what is known of them from a model file."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bomkl.cli.options import PipeOptions, in_options, printable
+from bomkl.cli.settings import Settings, stream_arguments, takes_new_classes, takes_tables
+
+if TYPE_CHECKING:
+    from bomkl.modelfile import Model
+    from bomkl.streams import Schema, Stream
+
+Inputs = Annotated[
+    list[str], typer.Argument(help="Files, folders, globs, or - for standard input.", metavar="INPUT...")
+]
+ModelPath = Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")]
+MOST_CLASSES = 1000
+
+
+def open_for_learning(
+    inputs: list[str], settings: Settings, pipe: PipeOptions, estimator: Any, schema: Schema | None
+) -> Stream:
+    """Open rows to learn from; what is not known of them, a first pass over files tells, or the start of a pipe."""
+    from sklearn.base import is_classifier
+
+    from bomkl.streams import StreamError, open_stream
+
+    classify, grows = is_classifier(estimator), takes_new_classes(estimator)
+    stream = open_stream(
+        inputs,
+        target="class" if classify else "number",
+        schema=schema,
+        **dataclasses.asdict(pipe),
+        **stream_arguments(settings.rows, takes_tables(estimator)),
+    )
+    if schema is not None:
+        return stream
+
+    def adjust(found: Schema) -> Schema:
+        if not classify:
+            # Labels that look like names are then refused one by one, each with its line.
+            return dataclasses.replace(found, label_kind="number")
+        return dataclasses.replace(found, classes=settings.class_labels(numbers=found.label_kind == "number"))
+
+    found = stream.scan(classes=settings.classes is None and (stream.rewindable or not grows), adjust=adjust)
+    if not stream.rewindable and found.columns is None and "features" not in settings.rows:
+        # Rare features may come later in a pipe; room up to a power of two costs little and changes no result.
+        found = dataclasses.replace(found, n_features=1 << (found.n_features - 1).bit_length())
+    if classify and settings.classes is None:
+        if len(known := found.classes or ()) < 2 and (stream.rewindable or not grows):
+            only = ", ".join(map(str, known))
+            raise StreamError(f"{stream.name}: there is only one class ({only}); name all of them with --classes.")
+        if grows:
+            found = dataclasses.replace(found, classes=None)
+    stream.schema = found
+    return stream
+
+
+def open_for_predicting(
+    model: Model, path: str, inputs: list[str], chosen: dict[str, Any], pipe: PipeOptions, labels: bool
+) -> Stream:
+    """Open rows as those were opened that a model has learned from; settings given now override those of then."""
+    from sklearn.base import is_classifier
+
+    from bomkl.streams import Schema, open_stream
+
+    estimator = model.estimator
+    with valid_notes(path):
+        trained = dict(model.notes["settings"]["rows"]) if "settings" in model.notes else {}
+        schema = schema_of(model, path)
+    if not hasattr(estimator, "n_features_in_"):
+        raise ValueError(f"{path}: has not learned from any row yet, so it cannot predict.")
+    if "format" not in chosen:
+        trained.pop("format", None)  # other files may have another format
+    if schema is None:
+        schema = Schema(estimator.n_features_in_)
+    if {"label", "weight"} & chosen.keys():
+        schema = dataclasses.replace(schema, label=None, weight=None)
+    classify = is_classifier(estimator)
+    if labels and classify:
+        schema = dataclasses.replace(schema, classes=None, label_kind=label_kind_of(estimator))
+    settings = {**trained, **chosen}
+    if not labels:
+        settings.pop("weight", None)
+    return open_stream(
+        inputs,
+        labels=labels,
+        target="class" if classify else "number",
+        schema=schema,
+        **dataclasses.asdict(pipe),
+        **stream_arguments(settings, takes_tables(estimator)),
+    )
+
+
+def label_kind_of(estimator: Any) -> Any:
+    """Tell whether the labels that a classifier knows are numbers or strings."""
+    import numpy as np
+
+    return "number" if np.asarray(estimator.classes_).dtype.kind in "biuf" else "string"
+
+
+def schema_of(model: Model, path: str) -> Schema | None:
+    """Give the schema that a model file holds; None if it was not written by ``bomkl train``."""
+    from bomkl.streams import Schema
+
+    with valid_notes(path):
+        return Schema.from_dict(model.notes["schema"]) if model.notes.get("schema") is not None else None
+
+
+@contextlib.contextmanager
+def valid_notes(path: str) -> Iterator[None]:
+    """Turn what notes of a wrong shape lead to into one message."""
+    try:
+        yield
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
+        raise ValueError(f"{path}: what it says about its training cannot be read: {str(error)[:200]!r}") from error
+
+
+def report_skipped(stream: Stream) -> None:
+    """Say how many bad lines were skipped, if any."""
+    if stream.skipped:
+        first = printable(in_options(str(stream.first_skipped)))
+        print(f"bomkl: {stream.skipped} bad lines were skipped; the first: {first}", file=sys.stderr)

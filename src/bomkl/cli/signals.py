@@ -1,0 +1,96 @@
+"""SIGINT and SIGTERM: a command stops with its exit code, and a training run saves first."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+EXIT_INTERRUPTED, EXIT_TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
+_NUMBERS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stopped(BaseException):
+    """A signal asked the command to stop.
+
+    Parameters
+    ----------
+    number : int
+        The signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.exit_code = 128 + number
+
+
+@contextlib.contextmanager
+def stopped_by_signals() -> Iterator[None]:
+    """Let a signal raise `Stopped`."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise Stopped(number)
+
+    with _handled_by(stop):
+        yield
+
+
+class Deferred:
+    """Lets signals wait while something must not be cut short; a second signal ends the process at once.
+
+    Examples
+    --------
+    >>> with Deferred() as signals:
+    ...     with signals.waiting():  # Stopped may be raised here
+    ...         pass
+    ...     signals.received  # and elsewhere a signal is only noted
+    0
+    """
+
+    def __init__(self) -> None:
+        self.received = 0
+        self._waiting = False
+        self._handled: Any = None
+
+    def __enter__(self) -> Deferred:
+        self._handled = _handled_by(self._note)
+        self._handled.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._handled.__exit__(None, None, None)
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Let a signal raise `Stopped` here, also one that came before."""
+        if self.received:
+            raise Stopped(self.received)
+        try:
+            self._waiting = True
+            yield
+        finally:
+            self._waiting = False
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.received:
+            os._exit(128 + number)
+        self.received = number
+        if self._waiting:
+            raise Stopped(number)
+
+
+@contextlib.contextmanager
+def _handled_by(handler: Any) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may set handlers
+        yield
+        return
+    before = {number: signal.signal(number, handler) for number in _NUMBERS}
+    try:
+        yield
+    finally:
+        for number, handler_before in before.items():
+            signal.signal(number, handler_before)

@@ -1,0 +1,418 @@
+"""Training runs as their users see them: pipes that fill slowly, runs that are stopped, and runs that go on."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from bomkl import BudgetMKLClassifier, modelfile
+from bomkl.cli import app
+
+
+def bomkl(*args, input=None):
+    return CliRunner().invoke(app, [str(arg) for arg in args], input=input, catch_exceptions=False)
+
+
+def make_rows(n, seed=0):
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.normal(size=(n, 3)), 3)
+    return X, np.where(X[:, 0] * X[:, 1] > 0, 1, -1)
+
+
+def svm_text(n, seed=0):
+    return "".join(
+        f"{label:+d} " + " ".join(f"{i + 1}:{v!r}" for i, v in enumerate(row)) + "\n"
+        for row, label in zip(make_rows(n, seed)[0].tolist(), make_rows(n, seed)[1], strict=True)
+    )
+
+
+@pytest.fixture
+def svm(tmp_path):
+    path = tmp_path / "rows.svm"
+    path.write_text(svm_text(500))
+    return path
+
+
+@pytest.fixture
+def model(svm, tmp_path):
+    path = tmp_path / "m.bomkl"
+    assert bomkl("train", svm, "-o", path, "-a", "SPA", "-q").exit_code == 0
+    return path
+
+
+# runs that are stopped
+
+
+def in_a_process(*args, stdin=None, stdout=None):
+    """Run a command in a process of its own, without the time that imports take."""
+    child = os.fork()
+    if child:
+        return child
+    try:
+        null = os.open(os.devnull, os.O_RDWR)
+        for number, file in ((0, stdin), (1, stdout), (2, None)):
+            os.dup2(null if file is None else file, number)
+        os.closerange(3, 1000)
+        sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
+        app([str(arg) for arg in args], standalone_mode=True)
+    except SystemExit as done:
+        os._exit(done.code or 0)
+    except BaseException:
+        os._exit(99)
+    os._exit(0)
+
+
+def exit_code(child):
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_a_reader_that_goes_away(svm, model):
+    svm.write_text(svm_text(20_000))
+    read, write = os.pipe()
+    child = in_a_process("predict", model, svm, "--kind", "margins", stdout=write)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        float(pipe.readline())
+    assert exit_code(child) == 141
+
+
+@pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_runs_that_are_stopped_again_and_again_end_in_the_same_model(tmp_path, kill):
+    (tmp_path / "rows.svm").write_text(svm_text(12_000))
+    args = [
+        "train",
+        tmp_path / "rows.svm",
+        "--budget",
+        30,
+        "--passes",
+        2,
+        "--checkpoint-every",
+        1,
+        "-q",
+        "--resume",
+        "-o",
+    ]
+    assert bomkl(*args, tmp_path / "warm").exit_code == 0  # imports what children would import again and again
+    started = time.perf_counter()
+    assert exit_code(in_a_process(*args, tmp_path / "whole")) == 0
+    duration = time.perf_counter() - started
+    rng = random.Random(0)
+    stops = 0
+    for _ in range(100):
+        child = in_a_process(*args, tmp_path / "m")
+        time.sleep(rng.uniform(0.05, duration / 3))
+        os.kill(child, kill)
+        code = exit_code(child)
+        if code == 0:
+            break
+        assert code in (-kill, 128 + kill), code
+        stops += 1
+    else:
+        pytest.fail("the run never came to its end")
+    assert stops >= 2
+    assert (tmp_path / "m").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert bomkl(*args, tmp_path / "m").exit_code == 0  # a run that is complete is left as it is
+    assert (tmp_path / "m").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+def test_a_pipe_that_breaks_off_loses_nothing_learned_before(svm, tmp_path):
+    text = svm_text(20_000)
+    done = bomkl("train", "-", "-o", tmp_path / "m", "-q", input=text + "1 x:3\n")
+    assert done.exit_code == 1
+    assert "<stdin>:20001: column 3: not an index:value pair: 'x:3'" in done.stderr
+    assert "holds the rows before the error" in done.stderr
+    assert bomkl("train", "-", "-o", tmp_path / "m", "-q", "--resume", input=text).exit_code == 0
+    bomkl("train", "-", "-o", tmp_path / "whole", "-q", input=text)
+    assert (tmp_path / "m").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "notes", [{"schema": {}}, {"schema": 3}, {"settings": 3}, {"settings": {"depth": 3}, "inputs": []}]
+)
+def test_notes_that_lie(svm, tmp_path, notes):
+    X, y = make_rows(50)
+    complete = {"done_passes": 0, "row": 0, "tally": {}, "history": [], "inputs": [], "schema": {}, "settings": {}}
+    for given in (notes, complete | notes):
+        modelfile.save(BudgetMKLClassifier(random_state=0).fit(X, y), tmp_path / "m", given)
+        for args in (
+            ["predict", tmp_path / "m", svm],
+            ["inspect", tmp_path / "m"],
+            ["train", svm, "-o", tmp_path / "m", "--resume"],
+        ):
+            done = bomkl(*args)
+            assert done.exit_code in (0, 1)
+
+
+def test_resuming_another_run_is_refused(svm, model, tmp_path):
+    other = tmp_path / "other.svm"
+    other.write_text(svm_text(100, seed=1))
+    done = bomkl("train", other, "-o", model, "-a", "SPA", "--resume")
+    assert done.exit_code == 1
+    assert f"use --from {model}" in done.stderr
+    done = bomkl("train", svm, "-o", model, "-a", "SPA", "--resume", "--budget", 5)
+    assert "trained with other settings: budget (None, now 5)" in done.stderr
+
+
+def test_learning_other_rows_with_a_model(svm, model, tmp_path):
+    other = tmp_path / "other.svm"
+    other.write_text(svm_text(100, seed=1))
+    assert bomkl("train", other, "-o", tmp_path / "m2", "--from", model, "-q").exit_code == 0
+    expected = modelfile.load(model).partial_fit(*make_rows(100, seed=1))
+    X, _ = make_rows(50, seed=2)
+    again = modelfile.load(tmp_path / "m2")
+    assert again.n_seen_ == 600
+    np.testing.assert_array_equal(again.decision_function(X), expected.decision_function(X))
+
+
+def test_more_passes_go_on_from_a_complete_run(svm, tmp_path):
+    bomkl("train", svm, "-o", tmp_path / "two", "--passes", 2, "-q")
+    two = modelfile.load(tmp_path / "two").decision_function(make_rows(9)[0]).tolist()
+    bomkl("train", svm, "-o", tmp_path / "m", "-q")
+    bomkl("train", svm, "-o", tmp_path / "m", "-q", "--resume", "--passes", 2)
+    assert modelfile.load(tmp_path / "m").decision_function(make_rows(9)[0]).tolist() == two
+    refused = bomkl("train", "-", "-o", tmp_path / "m3", "--passes", 2, input=svm.read_bytes())
+    assert "can be read only once, so --passes must be 1" in refused.stderr
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_a_pipe_is_silent(tmp_path, stop):
+    read, write = os.pipe()
+    child = in_a_process("train", "-", "-o", tmp_path / "m", "--checkpoint-every", 1, stdin=read)
+    os.close(read)
+    # More than a block and what is read ahead; the pipe stays open, so the command waits for more.
+    os.write(write, svm_text(40_000).encode())
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "m").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    os.kill(child, stop)
+    assert exit_code(child) == 128 + stop
+    os.close(write)
+    assert modelfile.load(tmp_path / "m").n_seen_ >= 1024
+
+
+# the rows of a run that goes on
+
+
+def other_rows(text):
+    lines = text.splitlines(keepends=True)
+    yield "other contents", "".join(lines[:100]) + "+1 1:9 2:9 3:9\n" + "".join(lines[101:])
+    yield "another label", "-" + text[1:] if text[0] == "+" else "+" + text[1:]
+    yield "a row removed", "".join(lines[1:])
+    yield "two rows exchanged", "".join([lines[1], lines[0], *lines[2:]])
+    yield "cut below the checkpoint", "".join(lines[:200])
+
+
+@pytest.mark.parametrize("change", range(5))
+def test_a_run_is_not_resumed_on_other_rows(tmp_path, change):
+    path, text = tmp_path / "rows.svm", svm_text(3000)
+    args = ["train", path, "-o", tmp_path / "m", "-q", "-a", "SPA", "--checkpoint-every", 1, "--resume"]
+    path.write_text(text + "1 x:3\n")
+    assert bomkl(*args, "--features", 3, "--classes", "1,-1", "--on-bad-line", "skip").exit_code == 0
+    (tmp_path / "m").unlink()
+    read, write = os.pipe()
+    os.close(write)
+    os.close(read)
+    piped = ["train", "-", *args[2:]]
+    assert bomkl(*piped, input=text + "1 x:3\n").exit_code == 1  # stops at row 3000
+    before = (tmp_path / "m").read_bytes()
+    refused = bomkl(*piped, input=list(other_rows(text))[change][1])
+    assert refused.exit_code == 1
+    assert "the rows have changed since it was trained" in refused.stderr
+    assert (tmp_path / "m").read_bytes() == before
+    more = svm_text(3100)
+    assert bomkl(*piped, input=more).exit_code == 0
+    assert modelfile.load(tmp_path / "m").n_seen_ == 3100
+
+
+def test_a_complete_run_is_not_resumed_on_other_rows(svm, tmp_path):
+    args = ["train", svm, "-o", tmp_path / "m", "-q", "--resume", "--budget", 50]
+    assert bomkl(*args).exit_code == 0
+    assert bomkl(*args).exit_code == 0
+    svm.write_text(svm_text(500, seed=1))
+    for passes in (1, 2):
+        refused = bomkl(*args, "--passes", passes)
+        assert refused.exit_code == 1
+        assert "the rows have changed since it was trained" in refused.stderr
+
+
+def test_a_pipe_that_brings_only_new_rows(tmp_path):
+    lines = svm_text(700).splitlines(keepends=True)
+    args = ["train", "-", "-q", "-a", "SPA", "--features", 3, "--classes", "1,-1", "-o"]
+    bomkl(*args, tmp_path / "whole", input="".join(lines))
+    assert bomkl(*args, tmp_path / "m", input="".join(lines[:300]) + "nonsense\n").exit_code == 1
+    done = bomkl(*args, tmp_path / "m", "--resume", "--only-new", input="".join(lines[300:]))
+    assert done.exit_code == 0
+    assert (tmp_path / "m").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert bomkl(*args, tmp_path / "m", "--only-new", input="").exit_code == 2
+
+
+def test_predictions_of_a_run_that_goes_on(tmp_path):
+    text = svm_text(2000)
+    args = ["train", "-", "-q", "-a", "SPA", "--resume"]
+    bomkl(*args, "-o", tmp_path / "whole", "--predictions", tmp_path / "p_whole", input=text)
+    args += ["-o", tmp_path / "m", "--predictions", tmp_path / "p"]
+    assert bomkl(*args, input="".join(text.splitlines(keepends=True)[:1500]) + "nonsense\n").exit_code == 1
+    with open(tmp_path / "p", "a") as file:
+        file.write("rows that were predicted, but not in a checkpoint\n")
+    assert bomkl(*args, input=text).exit_code == 0
+    assert (tmp_path / "p").read_text() == (tmp_path / "p_whole").read_text()
+
+
+def test_two_trainers_of_one_model(svm, tmp_path):
+    read, write = os.pipe()
+    first = in_a_process("train", "-", "-o", tmp_path / "m", stdin=read)
+    os.close(read)
+    deadline = time.monotonic() + 30
+    while not (tmp_path / ".m.lock").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    refused = bomkl("train", svm, "-o", tmp_path / "m")
+    assert refused.exit_code == 1
+    assert refused.stderr == f"bomkl: error: {tmp_path / 'm'}: another process is writing this file\n"
+    os.write(write, svm_text(50).encode())
+    os.close(write)
+    assert exit_code(first) == 0
+    assert sorted(os.listdir(tmp_path)) == ["m", "rows.svm"]
+
+
+# slow pipes
+
+
+def wait_for(condition, seconds=30):
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert condition()
+
+
+def csv_text(n):
+    X, y = make_rows(n)
+    return [f"{a},{b},{'red' if c > 0 else 'blue'},{label}\n" for (a, b, c), label in zip(X.tolist(), y, strict=True)]
+
+
+@pytest.mark.parametrize("kind", ["csv", "svm", "jsonl"])
+def test_rows_of_a_slow_pipe_are_learned_though_more_may_come(tmp_path, kind):
+    lines = svm_text(12).splitlines(keepends=True)
+    if kind == "csv":
+        lines = ["a,b,c,label\n" + csv_text(12)[0], *csv_text(12)[1:]]
+    elif kind == "jsonl":
+        lines = [f'{{"a": {x[0]}, "b": {x[1]}, "label": {y}}}\n' for x, y in zip(*make_rows(12), strict=True)]
+    read, write = os.pipe()
+    child = in_a_process("train", "-", "-o", tmp_path / "m", "--checkpoint-every", 10, stdin=read)
+    os.close(read)
+    for line in lines:
+        os.write(write, line.encode())
+        time.sleep(0.01)
+    wait_for((tmp_path / "m").exists)
+    assert modelfile.load(tmp_path / "m").n_seen_ >= 10
+    os.close(write)
+    assert exit_code(child) == 0
+    assert modelfile.load(tmp_path / "m").n_seen_ == 12
+
+
+def test_predictions_of_a_slow_pipe_come_with_its_rows(model):
+    to_child, from_child = os.pipe(), os.pipe()
+    child = in_a_process("predict", model, "-", stdin=to_child[0], stdout=from_child[1])
+    os.close(to_child[0])
+    os.close(from_child[1])
+    with os.fdopen(from_child[0]) as answers:
+        for line in svm_text(5).splitlines(keepends=True):
+            os.write(to_child[1], line.encode())
+            assert answers.readline().strip() in ("1", "-1")  # before the next row is sent
+        os.close(to_child[1])
+        assert answers.read() == ""
+    assert exit_code(child) == 0
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sent", ["", "a,b,label\n", "a,b,label\n1,2,x\n"])
+def test_a_signal_before_the_first_block(tmp_path, stop, sent):
+    read, write = os.pipe()
+    child = in_a_process("train", "-", "-o", tmp_path / "m", stdin=read)
+    os.close(read)
+    os.write(write, sent.encode())
+    wait_for((tmp_path / ".m.lock").exists)
+    time.sleep(0.3)
+    os.kill(child, stop)
+    assert exit_code(child) == 128 + stop
+    os.close(write)
+    assert bomkl("train", "-", "-o", tmp_path / "m", "-q", "--resume", input="a,b,label\n1,2,x\n2,3,y\n").exit_code == 0
+    assert modelfile.load(tmp_path / "m").n_seen_ == 2
+
+
+def test_a_slow_pipe_that_is_stopped_again_and_again_ends_in_the_same_model(tmp_path):
+    text = ["a,b,c,label\n", *csv_text(120)]
+    args = ["train", "-", "--budget", 30, "-q", "--resume", "--flush-seconds", 0.01, "-o"]
+    bomkl(*args, tmp_path / "whole", input="".join(text))
+    rng = random.Random(0)
+    codes = []
+    for _ in range(8):
+        read, write = os.pipe()
+        child = in_a_process(*args, tmp_path / "m", stdin=read)
+        os.close(read)
+        stop = rng.choice([signal.SIGINT, signal.SIGTERM])
+        when = rng.randrange(len(text))
+        for number, line in enumerate(text):
+            if number == when:
+                os.kill(child, stop)
+                break
+            os.write(write, line.encode())
+            time.sleep(0.003)
+        codes.append(exit_code(child))
+        assert codes[-1] in (128 + stop, -stop)
+        os.close(write)
+    assert bomkl(*args, tmp_path / "m", input="".join(text)).exit_code == 0
+    assert (tmp_path / "m").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+def test_a_signal_before_anything_is_imported_leaves_no_traceback():
+    child = subprocess.Popen([sys.executable, "-m", "bomkl", "demo"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    time.sleep(0.5)
+    child.send_signal(signal.SIGTERM)
+    assert child.wait() in (143, -15)
+    assert b"Traceback" not in child.stderr.read()
+    child.stderr.close()
+
+
+# notes that lie
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_hostile_notes(svm, tmp_path, seed):
+    rng = random.Random(seed)
+    X, y = make_rows(50)
+
+    def junk(depth=0):
+        if depth < 2 and rng.random() < 0.4:
+            return {rng.choice(NAMES): junk(depth + 1) for _ in range(3)}
+        return rng.choice([None, -1, 2**70, 1e300, float("inf"), float("nan"), "x\x1b[2J\ny", [], [1], {}, True, ""])
+
+    notes = {name: junk() for name in NAMES if rng.random() < 0.9}
+    modelfile.save(BudgetMKLClassifier(random_state=0).fit(X, y), tmp_path / "m", notes)
+    for args in (
+        ["predict", tmp_path / "m", svm],
+        ["score", tmp_path / "m", svm],
+        ["inspect", tmp_path / "m"],
+        ["inspect", tmp_path / "m", "--json"],
+        ["train", svm, "-o", tmp_path / "m", "--resume", "-a", "SPA", "-q"],
+        ["train", svm, "-o", tmp_path / "m2", "--from", tmp_path / "m", "-a", "SPA", "-q"],
+    ):
+        done = bomkl(*args)
+        assert done.exit_code in (0, 1)
+        assert "\x1b" not in done.stdout + done.stderr
+        if done.exit_code:
+            assert done.stderr.splitlines()[-1].startswith("bomkl: error: ")
+
+
+NAMES = (
+    "schema", "settings", "inputs", "done_passes", "row", "tally", "history", "fingerprint", "columns", "rows", "label",
+    "n_features", "ignored", "buckets", "label_kind", "classes", "algorithm", "error", "whole", "begun",
+)  # fmt: skip
