@@ -37,7 +37,7 @@ class Server:
     def start(self, wait: bool = True, **popen: Any) -> float:
         """Start it and return the seconds until it answered."""
         begun = time.monotonic()
-        command = [sys.executable, "-m", "bomkl.cli", "serve", "--data", str(self.folder), "--port", str(self.port)]
+        command = [sys.executable, "-m", "bomkl", "serve", "--data", str(self.folder), "--port", str(self.port)]
         self.process = subprocess.Popen([*command, *self.options], **popen)
         while wait:
             if self.process.poll() is not None:

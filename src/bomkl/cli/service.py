@@ -96,7 +96,9 @@ def push(
     from bomkl.progress import progress_bar
     from bomkl.streams import open_stream
 
-    stream = open_stream(inputs, block_rows=max(batch, 1024), **stream_arguments(row_settings(rows, {}), as_tables=False))
+    stream = open_stream(
+        inputs, block_rows=max(batch, 1024), **stream_arguments(row_settings(rows, {}), as_tables=False)
+    )
     begun, sent = time.monotonic(), Sent()
     with progress_bar(None, "learning", "row") as bar, Pusher(url, token, key) as pusher:
         for sent in pusher.push(named_rows(stream, regression), batch, rate):
