@@ -1,0 +1,267 @@
+"""`bomkl bench scale`: learning in rounds; rows a second by threads and workers, accuracy by partitions, a projection.
+
+Three parts. `speed` learns generated rows row by row and in rounds, with each number of threads (--threads 1,2,4,8);
+the kinds take turns, so that their ratios are of the same moments. `accuracy` splits data sets into 1 to 64 partitions
+and compares the held-out error with that of learning row by row, over permutations (--seeds 0,1,2,3,4). `projection`
+measures bytes and seconds of a round's parts and computes from them what a billion rows would take on 100 cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pickle
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from benchmarks.common.rows import Row, parser, report
+from bomkl import AutoMKLClassifier
+from bomkl.partitions import Job, drawn_rows, piece_sums, summary
+
+SETS = ("susy", "ijcnn1", "magic04", "a9a", "codrna")
+ROWS = 60_000  # of a set at most, of which a fifth is held out
+GROUPS = 16  # partitions whose sums are added before they are sent on
+
+
+def generated(rows: int, seed: int = 0, columns: int = 18) -> tuple[Any, Any]:
+    """Make rows with a curved boundary in eight of their columns, and noise."""
+    rng = np.random.default_rng([seed, rows])
+    X = rng.normal(size=(rows, columns))
+    signal = X[:, 0] * X[:, 1] + np.sin(2 * X[:, 2]) + X[:, 3] ** 2 - np.abs(X[:, 4]) + X[:, 5:8].sum(axis=1) / 2
+    return X, (signal + rng.logistic(size=rows) / 2 > 0.2).astype(np.int64)
+
+
+def data_set(name: str, seed: int) -> tuple[Any, Any] | None:
+    """Load a set from the folder BOMKL_DATA or ../shared/data, in the order of a seed; None where it is not there."""
+    path = Path(os.environ.get("BOMKL_DATA", "../shared/data")) / f"{name}.npz"
+    if not path.exists():
+        return None
+    with np.load(path) as file:
+        X, y = file["X"].astype(np.float64), file["y"]
+    order = np.random.default_rng(seed).permutation(len(y))[:ROWS]
+    return X[order], y[order]
+
+
+# ---------------------------------------------------------------- speed
+
+
+def speed(rows: int, budget: int, threads: list[int], repeats: int, name: str | None) -> Iterator[Row]:
+    X, y = (data_set(name, 0) if name else None) or generated(rows)
+    head = 4 * budget
+    kinds = [("rows", 1)] + [("rounds", n) for n in threads]
+    best: dict[tuple[str, int], float] = {}
+    started = {
+        update: pickle.dumps(AutoMKLClassifier(budget, update=update, random_state=0).fit(X[:head], y[:head]))
+        for update in ("rows", "rounds")
+    }
+    for _ in tqdm(range(repeats), "speed", disable=not sys.stderr.isatty(), leave=False):
+        for update, n_jobs in kinds:
+            model = pickle.loads(started[update]).set_params(n_jobs=n_jobs)
+            model.partial_fit(X[head : head + 64], y[head : head + 64])  # threads and caches are warm
+            start = perf_counter()
+            model.partial_fit(X[head + 64 :], y[head + 64 :])
+            seconds = perf_counter() - start
+            best[update, n_jobs] = min(best.get((update, n_jobs), np.inf), seconds)
+    learned = len(y) - head - 64
+    for update, n_jobs in kinds:
+        rate = learned / best[update, n_jobs]
+        yield {
+            "part": "speed",
+            "data": name or "generated",
+            "budget": budget,
+            "update": update,
+            "threads": n_jobs,
+            "rows_per_second": rate,
+            "of_rows_engine": rate * best["rows", 1] / learned,
+            "efficiency": best["rounds", threads[0]] * threads[0] / (best[update, n_jobs] * n_jobs)
+            if update == "rounds"
+            else None,
+        }
+
+
+# ---------------------------------------------------------------- accuracy
+
+
+def in_partitions(X: Any, y: Any, partitions: int, budget: int, seed: int) -> Any:
+    """Learn as a cluster would, one partition after the other."""
+    tables = list(zip(np.array_split(X, partitions), np.array_split(y, partitions), strict=True))
+    model = AutoMKLClassifier(budget, update="rounds", random_state=seed)
+    job = Job(model, [summary(*table) for table in tables])
+    job.learn_head([drawn_rows(piece, *tables[piece.partition]) for piece in job.head_pieces()])
+    while pieces := job.next_round():
+        for piece in pieces:
+            job.add(piece_sums(job.static(), job.means(), piece, *tables[piece.partition]))
+        job.end_round()
+    return job.model
+
+
+def accuracy(seeds: list[int], partitions: list[int], budget: int, sets: list[str]) -> Iterator[Row]:
+    for name in sets:
+        for seed in seeds:
+            found = data_set(name, seed)
+            if found is None:
+                continue
+            X, y = found
+            n = len(y) * 4 // 5
+            learners = {
+                "row by row": lambda: AutoMKLClassifier(budget, random_state=seed).fit(X[:n], y[:n]),  # noqa: B023
+                "rounds": lambda: AutoMKLClassifier(budget, update="rounds", random_state=seed).fit(X[:n], y[:n]),  # noqa: B023
+            }
+            learners |= {
+                f"{count} partitions": lambda count=count: in_partitions(X[:n], y[:n], count, budget, seed)  # noqa: B023
+                for count in partitions
+            }
+            base = None
+            for kind, learn in learners.items():
+                model = learn()
+                error = 100 * float((model.predict(X[n:]) != y[n:]).mean())
+                progressive = 100 * model.mistakes_ / model.n_seen_
+                base = base or (error, progressive)
+                yield {
+                    "part": "accuracy",
+                    "data": name,
+                    "seed": seed,
+                    "kind": kind,
+                    "held_out": error,
+                    "more_than_row_by_row": error - base[0],
+                    "progressive": progressive,
+                }
+
+
+def mean_accuracy(rows: list[Row]) -> Iterator[Row]:
+    """Mean over all sets and seeds, of each kind."""
+    measured = [row for row in rows if row["part"] == "accuracy"]
+    for kind in dict.fromkeys(row["kind"] for row in measured):
+        own = [row for row in measured if row["kind"] == kind]
+        yield {
+            "part": "mean",
+            "data": f"{len({row['data'] for row in own})} sets, {len({row['seed'] for row in own})} seeds",
+            "kind": kind,
+            "held_out": float(np.mean([row["held_out"] for row in own])),
+            "more_than_row_by_row": float(np.mean([row["more_than_row_by_row"] for row in own])),
+            "progressive": float(np.mean([row["progressive"] for row in own])),
+        }
+
+
+# ---------------------------------------------------------------- projection
+
+
+def projection(budget: int, total: float, cores: int) -> Iterator[Row]:
+    """Measure each part of a round once, and add up what they take where they do not run at the same time."""
+    rows = 16 * budget
+    X, y = generated(rows)
+    job = Job(AutoMKLClassifier(budget, update="rounds", random_state=0), [summary(X, y)])
+    job.learn_head([drawn_rows(piece, X, y) for piece in job.head_pieces()])
+    seconds = {"sums": np.inf, "adding": np.inf, "end": np.inf}
+    while pieces := job.next_round():
+        static, means = job.static(), job.means()
+        start = perf_counter()
+        sums = [piece_sums(static, means, piece, X, y) for piece in pieces]
+        size = sum(piece.end - piece.begin for piece in pieces)
+        seconds["sums"] = min(seconds["sums"], (perf_counter() - start) / size)
+        for each in sums:
+            job.add(each)
+        other = pickle.loads(pickle.dumps(sums[0]))
+        start = perf_counter()
+        other.information[0] += other.information[0]
+        for own in other.information:
+            own += own
+        seconds["adding"] = min(seconds["adding"], perf_counter() - start)
+        start = perf_counter()
+        job.end_round()
+        seconds["end"] = min(seconds["end"], perf_counter() - start)
+    up, down = len(pickle.dumps(sums[0])), len(pickle.dumps(means))
+    rounds = int(np.ceil(np.log(total / (4 * budget)) / np.log(1.25)))
+    pieces_of_all = total / 100_000
+    computing = total * seconds["sums"] / cores
+    merging = rounds * seconds["end"] + pieces_of_all / GROUPS * seconds["adding"]
+    sending = (pieces_of_all * up / GROUPS + rounds * down * cores) / 1e9  # at 1 GB/s into one machine
+    whole = computing + merging + sending
+    yield {
+        "part": "projection",
+        "data": "generated",
+        "budget": budget,
+        "rows": total,
+        "cores": cores,
+        "rows_per_second_and_core": 1 / seconds["sums"],
+        "bytes_up_a_piece": up,
+        "bytes_down_a_round": down,
+        "bytes_of_head": len(pickle.dumps(job.static())),
+        "rounds": rounds,
+        "seconds_of_a_merge": seconds["end"],
+        "seconds_computing": computing,
+        "seconds_merging": merging,
+        "seconds_sending": sending,
+        "minutes": whole / 60,
+        "efficiency": computing / whole,
+    }
+
+
+def show(row: Row) -> str:
+    if row["part"] == "speed":
+        efficiency = "" if row["efficiency"] is None else f"  efficiency {100 * row['efficiency']:4.0f} %"
+        return (
+            f"{row['data']:<10} {row['update']:<7} {row['threads']:>2} threads {row['rows_per_second']:>9,.0f} rows/s "
+            f"{row['of_rows_engine']:5.2f} times learning row by row{efficiency}"
+        )
+    if row["part"] in ("accuracy", "mean"):
+        return (
+            f"{row['data']:<16} {row.get('seed', ''):>4} {row['kind']:<14} held out {row['held_out']:6.3f} % "
+            f"({row['more_than_row_by_row']:+.3f})  progressive {row['progressive']:6.3f} %"
+        )
+    return (
+        f"{row['rows']:.0e} rows on {row['cores']} cores, projected: {row['minutes']:.1f} minutes, efficiency "
+        f"{100 * row['efficiency']:.0f} %\n  measured: {row['rows_per_second_and_core']:,.0f} rows/s a core, "
+        f"{row['bytes_up_a_piece']:,} bytes up a piece, {row['bytes_down_a_round']:,} down a round, "
+        f"{row['bytes_of_head']:,} once, {row['seconds_of_a_merge']:.3f} s a merge, {row['rounds']} rounds"
+    )
+
+
+def whole_numbers(text: str) -> list[int]:
+    return [int(part) for part in text.split(",")]
+
+
+def arguments() -> argparse.Namespace:
+    options = parser(__doc__)
+    options.add_argument("--part", choices=("speed", "accuracy", "projection"), action="append")
+    options.add_argument("--threads", type=whole_numbers, default=[1, 2], metavar="1,2,4,8")
+    options.add_argument("--rows", type=int, default=100_000, help="generated rows of the speed part")
+    options.add_argument("--budget", type=int, default=1000)
+    options.add_argument("--repeats", type=int, default=3)
+    options.add_argument("--data", help="speed on one of the data sets instead of generated rows")
+    options.add_argument("--sets", type=lambda text: text.split(","), default=list(SETS))
+    options.add_argument("--seeds", type=whole_numbers, default=[0, 1, 2, 3, 4], metavar="0,1,2")
+    options.add_argument("--partitions", type=whole_numbers, default=[1, 2, 8, 64], metavar="1,2,8,64")
+    options.add_argument("--total", type=float, default=1e9, help="rows of the projection")
+    options.add_argument("--cores", type=int, default=100, help="cores of the projection")
+    given = options.parse_args()
+    given.part = given.part or ["speed", "accuracy", "projection"]
+    return given
+
+
+def main() -> None:
+    given = arguments()
+
+    def rows() -> Iterator[Row]:
+        if "speed" in given.part:
+            yield from speed(given.rows, given.budget, given.threads, given.repeats, given.data)
+        if "accuracy" in given.part:
+            measured = []
+            for row in accuracy(given.seeds, given.partitions, given.budget, given.sets):
+                measured.append(row)
+                yield row
+            yield from mean_accuracy(measured)
+        if "projection" in given.part:
+            yield from projection(given.budget, given.total, given.cores)
+
+    report("scale", rows(), show, given.out)
+
+
+if __name__ == "__main__":
+    main()
