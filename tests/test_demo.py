@@ -17,7 +17,7 @@ def test_table_and_bars_line_up():
     assert max(line.count("#") for line in bars) == demo.BAR_WIDTH
 
 
-def test_the_whole_demo_prints_nine_algorithms(monkeypatch, capsys):
+def test_the_whole_demo_prints_ten_algorithms_and_what_to_try_next(monkeypatch, capsys):
     X, y = demo.load_demo_data()
     some = np.random.default_rng(1).permutation(len(y))[:600]
     monkeypatch.setattr(demo, "load_demo_data", lambda: (X[some], y[some]))
@@ -25,3 +25,5 @@ def test_the_whole_demo_prints_nine_algorithms(monkeypatch, capsys):
     printed = capsys.readouterr().out
     assert sum(line.startswith(("OMKC", "BOMKC", "Perceptron(*)")) for line in printed.splitlines()) == 9
     assert "won" in printed
+    assert sum(line.startswith("AutoMKL") for line in printed.splitlines()) == 1
+    assert "What to try next:" in printed.splitlines()[-5]

@@ -1,4 +1,4 @@
-"""`bomkl demo`: the paper's nine algorithms on one real stream, and which kernel won."""
+"""`bomkl demo`: the paper's nine algorithms and AutoMKL on one real stream, and which kernel won."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bomkl import paper
+from bomkl.auto import AutoMKLClassifier
 from bomkl.budget import BudgetMKLClassifier
 from bomkl.kernels import KernelLike
 from bomkl.progress import progress_bar
@@ -26,7 +27,17 @@ class DemoRow:
     mistake_rate: float
     n_support: int
     seconds: float
-    model: BudgetMKLClassifier
+    model: BudgetMKLClassifier | AutoMKLClassifier
+
+
+AUTO = "AutoMKL"
+NEXT = """\
+What to try next:
+  bomkl eval rows.csv --label COLUMN                  how AutoMKL does on your table (CSV, Parquet, ...)
+  bomkl train rows.csv --label COLUMN -o m.bomkl      learn from it, and from a pipe with - instead of the file
+  bomkl predict m.bomkl new.csv                       predict; bomkl score m.bomkl new.csv scores
+  python -c "import bomkl; help(bomkl.AutoMKLClassifier)"
+"""
 
 
 def load_demo_data() -> tuple[NDArray[np.float32], NDArray[np.int8]]:
@@ -43,8 +54,8 @@ def load_demo_data() -> tuple[NDArray[np.float32], NDArray[np.int8]]:
 
 
 def run_algorithm(name: str, X: NDArray[np.float32], y: NDArray[np.int8], advance: object = None) -> DemoRow:
-    """Learn the stream once with an algorithm of the paper."""
-    model = paper.algorithm(name).set_params(random_state=0)
+    """Learn from the stream once, with AutoMKL or an algorithm of the paper."""
+    model = AutoMKLClassifier(random_state=0) if name == AUTO else paper.algorithm(name).set_params(random_state=0)
     # Perceptron(*) chooses its kernel from its first call, so it gets the whole stream there
     chunk = len(y) if name == "Perceptron(*)" else CHUNK
     start = perf_counter()
@@ -78,18 +89,20 @@ def format_kernels(kernels: list[KernelLike], weights: NDArray[np.float64], n_su
 
 
 def run_demo() -> None:
-    """Run all nine algorithms on the bundled data and print what they did."""
+    """Run AutoMKL and the nine algorithms of the paper on the bundled data and print what they did."""
     X, y = load_demo_data()
     order = np.random.default_rng(0).permutation(len(y))
     X, y = X[order], y[order]
-    print(f"MAGIC Gamma Telescope: {len(y):,} rows, {X.shape[1]} columns, one pass, 16 kernels, nothing tuned.")
-    rows = []
-    with progress_bar(len(y) * len(paper.ALGORITHMS), "learning", "row") as bar:
-        for name in paper.ALGORITHMS:
+    print(f"MAGIC Gamma Telescope: {len(y):,} rows, {X.shape[1]} columns, one pass, nothing tuned.")
+    rows, names = [], (*paper.ALGORITHMS, AUTO)
+    with progress_bar(len(y) * len(names), "learning", "row") as bar:
+        for name in names:
             bar.set_description(name)
             rows.append(run_algorithm(name, X, y, bar.update))
     print(f"\n{format_table(rows)}\n")
     winner = next(row for row in rows if row.name == "BOMKC(SPA)").model
+    assert isinstance(winner, BudgetMKLClassifier)
     best = winner.kernels_[int(winner.kernel_weights_.argmax())]
     print(f"The kernel that won in BOMKC(SPA): {best!r}. Where its support vectors went:\n")
     print(format_kernels(winner.kernels_, winner.kernel_weights_, winner.n_support_))
+    print(f"\n{NEXT}", end="")

@@ -8,7 +8,8 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from bomkl.experiments import algorithms, commands, datasets
+from bomkl.cli import experiments as commands
+from bomkl.experiments import algorithms, datasets
 from bomkl.experiments.datasets import DatasetSpec
 from bomkl.experiments.results import open_for_append, read_results
 
@@ -172,3 +173,15 @@ def test_datasets_fetch_and_path(invoke: Callable[..., Result], toy_german: Data
     unknown = invoke("datasets", "fetch", "kdd09")
     assert unknown.exit_code == 2
     assert "Did you mean 'kdd08'?" in unknown.stderr
+
+
+def test_data_in_the_package_are_found_and_nothing_to_run_is_a_failure(
+    invoke: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(datasets, "data_folders", lambda: [tmp_path, datasets.BUNDLED])
+    monkeypatch.setattr("bomkl.experiments.pipeline.data_folders", lambda: [tmp_path, datasets.BUNDLED])
+    assert datasets.load_dataset("magic04").X.shape == (19020, 10)
+    words = ("reproduce", "--algorithms", "OMKC(U)", "--offline", "--jobs", "1", "--out", tmp_path / "out")
+    done = invoke(*words, "--datasets", "german")
+    assert done.exit_code == 1
+    assert "Nothing could be run: none of the data sets is here." in done.stderr

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from bomkl.experiments import commands, datasets
+from bomkl.cli import experiments as commands
+from bomkl.experiments import datasets
 from bomkl.experiments.converters import DataFileError
 from bomkl.experiments.datasets import DatasetSpec, MissingDataError, fetch, get_spec, load_dataset, registry
 from bomkl.experiments.names import UnknownNameError
@@ -213,4 +214,4 @@ def test_folders_in_order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     folders = datasets.data_folders()
     assert folders[0] == tmp_path
     assert folders[1] == tmp_path.parent / "shared" / "data"
-    assert folders[-1] == tmp_path / "cache" / "bomkl"
+    assert folders[-2:] == [tmp_path / "cache" / "bomkl", datasets.BUNDLED]

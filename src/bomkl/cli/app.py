@@ -61,7 +61,7 @@ def demo() -> None:
 @app.command("reproduce", context_settings=_PASSED_ON, add_help_option=False)
 def reproduce(context: typer.Context) -> None:
     """Run the paper's tables and figure again, beside the published values."""
-    from bomkl.experiments.commands import reproduce as run
+    from bomkl.cli.experiments import reproduce as run
 
     real = typer.Typer(add_completion=False, rich_markup_mode=None)
     real.command()(run)
@@ -71,7 +71,7 @@ def reproduce(context: typer.Context) -> None:
 @app.command("datasets", context_settings=_PASSED_ON, add_help_option=False)
 def datasets(context: typer.Context) -> None:
     """List, fetch and locate the paper's data sets."""
-    from bomkl.experiments.commands import datasets_app
+    from bomkl.cli.experiments import datasets_app
 
     datasets_app(args=context.args, prog_name="bomkl datasets")
 

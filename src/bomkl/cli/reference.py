@@ -61,7 +61,7 @@ def reference() -> str:
 
 
 def _commands() -> Iterator[tuple[str, Callable[..., Any]]]:
-    from bomkl.experiments.commands import datasets_app, reproduce
+    from bomkl.cli.experiments import datasets_app, reproduce
 
     for command in app.registered_commands:
         assert command.callback is not None

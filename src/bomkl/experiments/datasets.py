@@ -126,12 +126,15 @@ def cache_folder() -> Path:
     return Path(base) / "bomkl"
 
 
+BUNDLED = Path(__file__).resolve().parents[1] / "data"  # in the package
+
+
 def data_folders() -> list[Path]:
     """Return the folders a data set is looked for in, first to last."""
     chosen = os.environ.get(ENVIRONMENT_VARIABLE)
     repository = Path(__file__).resolve().parents[3]
     folders = [Path(chosen)] if chosen else []
-    folders += [Path.cwd().parent / "shared" / "data", repository.parent / "shared" / "data", cache_folder()]
+    folders += [Path.cwd().parent / "shared" / "data", repository.parent / "shared" / "data", cache_folder(), BUNDLED]
     return list(dict.fromkeys(folders))
 
 

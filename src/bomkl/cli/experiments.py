@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from bomkl.cli.options import EXIT_FAILED, EXIT_USAGE
+from bomkl.cli.signals import EXIT_INTERRUPTED
+
 if TYPE_CHECKING:
     from bomkl.experiments.pipeline import Outcome
 
 datasets_app = typer.Typer(help="List, fetch and locate the paper's data sets.", no_args_is_help=True)
-
-EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 
 
 def reproduce(
@@ -70,6 +71,8 @@ def reproduce(
     except OSError as error:
         _fail(f"{error.filename or out}: {error.strerror or error}", EXIT_FAILED)
     show(outcome)
+    if not outcome.results.rows:
+        _fail("Nothing could be run: none of the data sets is here. See: bomkl datasets list", EXIT_FAILED)
     if outcome.failures:
         raise typer.Exit(EXIT_FAILED)
 
