@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+FORMATTED := $(filter-out cpp/auto_% cpp/svmlight% cpp/wide%,$(wildcard cpp/*.?pp cpp/learners/*.hpp cpp/kernels/*.hpp))
 COMMA := ,
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard cpp/*.?pp cpp/learners/*.hpp cpp/kernels/*.hpp)
 
@@ -16,6 +17,7 @@ test: $(INSTALLED) ## the whole test suite, on two cores
 lint: $(INSTALLED) ## style, types, layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run --Werror $(FORMATTED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

@@ -1,8 +1,8 @@
 // bomkl._core: the engine for two precisions, and what the machine offers.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <chrono>
@@ -196,9 +196,9 @@ public:
         const HeldBatch held = to_batch(x);
         const std::vector<double> weights = optional(weight), deltas = optional(delta);
         const auto rows = std::size_t(held.batch.n), outputs = std::size_t(engine_.config().n_outputs);
-        require(target.size() == rows && (weights.empty() || weights.size() == rows) &&
-                    (deltas.empty() || deltas.size() == rows),
-                "target, weight and delta must have one entry a row");
+        require(
+            target.size() == rows && (weights.empty() || weights.size() == rows) && (deltas.empty() || deltas.size() == rows),
+            "target, weight and delta must have one entry a row");
         require_aligned(target.data());
         std::vector<double> out(rows * outputs);
         double* const scores = out.data();
@@ -314,8 +314,7 @@ public:
         }
         const auto mistakes = nb::cast<std::int64_t>(d["mistakes"]), n_seen = nb::cast<std::int64_t>(d["n_seen"]);
         const auto is_count = [&](std::int64_t count) { return count >= 0 && count <= n_seen; };
-        require(is_count(n_seen) && is_count(mistakes) &&
-                    std::all_of(kernel_mistakes.begin(), kernel_mistakes.end(), is_count),
+        require(is_count(n_seen) && is_count(mistakes) && std::all_of(kernel_mistakes.begin(), kernel_mistakes.end(), is_count),
                 "a count is below zero or above the number of rows");
         require(std::all_of(log_weights.begin(), log_weights.end(), [](double w) { return std::isfinite(w); }),
                 "a weight of a kernel is not a number");
@@ -478,12 +477,10 @@ private:
         calling().push_back(this);
         try {
             const auto view = [](const T* p, int rows, int columns) {
-                return nb::cast(
-                    nb::ndarray<nb::numpy, const T>(p, {std::size_t(rows), std::size_t(columns)}, nb::handle()),
-                    nb::rv_policy::copy);
+                return nb::cast(nb::ndarray<nb::numpy, const T>(p, {std::size_t(rows), std::size_t(columns)}, nb::handle()),
+                                nb::rv_policy::copy);
             };
-            const nb::object result =
-                call_kernel_(kernel, view(x, n, engine_.features()), view(z, m, engine_.features()));
+            const nb::object result = call_kernel_(kernel, view(x, n, engine_.features()), view(z, m, engine_.features()));
             const auto values = nb::cast<Matrix<T>>(result);
             require(values.shape(0) == std::size_t(n) && values.shape(1) == std::size_t(m),
                     "a kernel matrix has the wrong shape");
@@ -517,13 +514,11 @@ int clear(PyObject* self) {
 template <class T>
 void bind_engine(nb::module_& m, const char* name) {
     using E = PyEngine<T>;
-    static PyType_Slot slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse<T>)},
-                                  {Py_tp_clear, reinterpret_cast<void*>(clear<T>)},
-                                  {0, nullptr}};
+    static PyType_Slot slots[] = {
+        {Py_tp_traverse, reinterpret_cast<void*>(traverse<T>)}, {Py_tp_clear, reinterpret_cast<void*>(clear<T>)}, {0, nullptr}};
     nb::class_<E>(m, name, nb::type_slots(slots))
         .def(nb::init<const nb::dict&, int, bool, nb::object>(), "config"_a, "features"_a, "sparse"_a, "call_kernel"_a.none())
-        .def("learn", &E::learn, "x"_a, "target"_a, "weight"_a.none(), "delta"_a.none(), "n_threads"_a,
-             "pending"_a = false)
+        .def("learn", &E::learn, "x"_a, "target"_a, "weight"_a.none(), "delta"_a.none(), "n_threads"_a, "pending"_a = false)
         .def("commit", &E::commit)
         .def("roll_back", &E::roll_back)
         .def("learn_one", &E::learn_one, "x"_a.noconvert(), "target"_a, "delta"_a.none())
@@ -536,7 +531,8 @@ void bind_engine(nb::module_& m, const char* name) {
         .def_prop_ro("n_rows", [](E& e) { return e.read([](const auto& engine) { return engine.state().pool.n_rows(); }); })
         .def_prop_ro("n_seen", [](E& e) { return e.read([](const auto& engine) { return engine.state().n_seen; }); })
         .def_prop_ro("mistakes", [](E& e) { return e.read([](const auto& engine) { return engine.state().mistakes; }); })
-        .def_prop_ro("kernel_mistakes", [](E& e) { return e.read([](const auto& engine) { return engine.state().kernel_mistakes; }); })
+        .def_prop_ro("kernel_mistakes",
+                     [](E& e) { return e.read([](const auto& engine) { return engine.state().kernel_mistakes; }); })
         .def_prop_ro("log_weights", [](E& e) { return e.read([](const auto& engine) { return engine.state().log_weights; }); })
         .def_prop_ro("bytes", [](E& e) { return e.read([](const auto& engine) { return engine.state().bytes(); }); });
 }
@@ -560,7 +556,8 @@ NB_MODULE(_core, m) {
             ForkGate::instance().before_fork();
         },
         "Wait until no thread is in the midst of a block.");
-    m.def("after_fork_in_parent", [] { ForkGate::instance().after_fork_in_parent(); }, "Let blocks go on.");
+    m.def(
+        "after_fork_in_parent", [] { ForkGate::instance().after_fork_in_parent(); }, "Let blocks go on.");
     m.def(
         "after_fork_in_child",
         [] {
@@ -570,11 +567,10 @@ NB_MODULE(_core, m) {
         "Make the locks of all models fresh: their holders are not in this process.");
     bind_wide(m);
     m.def("instruction_sets", &available_sets, "Instruction sets of this build that this machine can run, best first.");
-    m.def("instruction_set", [] { return std::string(chosen_set().name); }, "The instruction set new engines use.");
+    m.def(
+        "instruction_set", [] { return std::string(chosen_set().name); }, "The instruction set new engines use.");
     m.def(
         "exp_many",
-        [](nb::ndarray<float, nb::ndim<1>, nb::c_contig> x) {
-            chosen_set().single_precision->exp_many(x.data(), x.size());
-        },
+        [](nb::ndarray<float, nb::ndim<1>, nb::c_contig> x) { chosen_set().single_precision->exp_many(x.data(), x.size()); },
         "x"_a, "exp of numbers <= 0 in place, as the kernels compute it: the limit benchmarks compare with.");
 }

@@ -32,7 +32,11 @@ public:
         norm_.assign(padded, T(0));
         inverse_length_.assign(padded, T(0));
         squared_norm_.resize(n);
-        rows_ = {x, std::size_t(features_), norm_.data(), inverse_length_.data(), features_,
+        rows_ = {x,
+                 std::size_t(features_),
+                 norm_.data(),
+                 inverse_length_.data(),
+                 features_,
                  sparse_ || few ? entries_.data() : nullptr};
         if (few && !sparse_) collect_ones();
         for (int t = 0; t < n; ++t) {
@@ -54,8 +58,8 @@ public:
         for (int q = 0; q < n_tiles; ++q) {
             const T* x = sparse_ ? nullptr : transposed(q);
             const T* norms = norm_.data() + q * kTile;
-            tiles_.push_back({x, norms, inverse_length_.data() + q * kTile, nullptr, 0,
-                              std::max_element(norms, norms + kTile), 0, sparse_ ? entries_.data() + q * kTile : nullptr});
+            tiles_.push_back({x, norms, inverse_length_.data() + q * kTile, nullptr, 0, std::max_element(norms, norms + kTile),
+                              0, sparse_ ? entries_.data() + q * kTile : nullptr});
         }
         if (sparse_) rows_.sparse = entries_.data();
         return tiles_;

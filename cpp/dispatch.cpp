@@ -1,10 +1,10 @@
 // The instruction sets that were compiled in, best first.
 #include "primitives.hpp"
 
-#define BOMKL_DECLARE(isa)                                      \
-    namespace bomkl::isa {                                      \
-    extern const Primitives<float>* const single_precision;     \
-    extern const Primitives<double>* const double_precision;    \
+#define BOMKL_DECLARE(isa)                                   \
+    namespace bomkl::isa {                                   \
+    extern const Primitives<float>* const single_precision;  \
+    extern const Primitives<double>* const double_precision; \
     }
 
 #ifdef BOMKL_X86

@@ -181,8 +181,8 @@ private:
     Row<T> row_of(const StateArrays<T>& arrays, int s) const {
         if (!sparse()) return {arrays.rows.data() + std::size_t(s) * features(), {}};
         const std::int64_t begin = arrays.row_starts[s];
-        return {nullptr, {arrays.row_values.data() + begin, arrays.row_columns.data() + begin,
-                          int(arrays.row_starts[s + 1] - begin)}};
+        return {nullptr,
+                {arrays.row_values.data() + begin, arrays.row_columns.data() + begin, int(arrays.row_starts[s + 1] - begin)}};
     }
     void require_valid(const StateArrays<T>& arrays) const {
         const auto require = [](bool holds, const char* rule) {
@@ -261,9 +261,9 @@ private:
 
     void update_output(int c, double target, double weight, Draws& draws) {
         const CombinerSpec& combiner = config_.combiner;
-        const double y = config_.task == Task::regression   ? target
-                         : config_.task == Task::binary     ? (target > 0 ? 1.0 : -1.0)
-                                                            : (int(target) == c ? 1.0 : -1.0);
+        const double y = config_.task == Task::regression ? target
+                         : config_.task == Task::binary   ? (target > 0 ? 1.0 : -1.0)
+                                                          : (int(target) == c ? 1.0 : -1.0);
         double* log_weights = state_.log_weights.data() + c * m_;
         for (int i = 0; i < m_; ++i) {
             const int e = c * m_ + i;

@@ -134,8 +134,9 @@ public:
 private:
     static void require_finite(double number) {
         if (!std::isfinite(number))
-            throw NotFiniteError("A coefficient of the model overflows: the steps diverge. Scale the columns, take a smaller "
-                                 "step, or set normalize_step=True.");
+            throw NotFiniteError(
+                "A coefficient of the model overflows: the steps diverge. Scale the columns, take a smaller "
+                "step, or set normalize_step=True.");
     }
 
     Host& host_;

@@ -42,9 +42,9 @@ struct PreparedKernel {
     int degree;
     int fourths;
     T a, b;
-    T exponent;  // of two: exp(-a u) = 2^(exponent u); that of the root for a Gaussian
-    T furthest;  // u from which on exp(-a u) is taken as zero, so that no result is subnormal
-    T root;      // Gaussians of one chain have the same
+    T exponent;               // of two: exp(-a u) = 2^(exponent u); that of the root for a Gaussian
+    T furthest;               // u from which on exp(-a u) is taken as zero, so that no result is subnormal
+    T root;                   // Gaussians of one chain have the same
     T at_whole[kWhole] = {};  // values where the inner product or squared distance is a whole number (Primitives::tabulate)
 
     PreparedKernel(const KernelSpec& k)

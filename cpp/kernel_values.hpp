@@ -38,7 +38,7 @@ T exact_distance(const Rows<T>& rows, int r, const Tile<T>& tile, int c) {
 // Vectors that are computed side by side: enough of them to hide how long each step takes.
 inline constexpr int kStrip = 4;
 template <class T>
-inline constexpr int kStripColumns = kStrip * Simd<T>::width;
+inline constexpr int kStripColumns{kStrip * Simd<T>::width};
 
 #define BOMKL_EACH(i) _Pragma("GCC unroll 4") for (int i = 0; i < kStrip; ++i)
 
@@ -52,9 +52,7 @@ struct Vectors {
         _Pragma("GCC unroll 4") for (int i = 0; i < N; ++i) out.v[i] = load<T>(p + i * Simd<T>::width);
         return out;
     }
-    void store_to(T* p) const {
-        _Pragma("GCC unroll 4") for (int i = 0; i < N; ++i) store<T>(p + i * Simd<T>::width, v[i]);
-    }
+    void store_to(T* p) const { _Pragma("GCC unroll 4") for (int i = 0; i < N; ++i) store<T>(p + i * Simd<T>::width, v[i]); }
     template <class Map>
     [[gnu::always_inline]] inline Vectors each(Map&& map) const {
         Vectors out;
@@ -133,8 +131,8 @@ template <class T>
 }
 // `norms` are those of the strip; least is the smallest distance of each lane.
 template <class T>
-[[gnu::always_inline]] inline Strip<T> distances(const Rows<T>& rows, int r, const Tile<T>& tile, int c,
-                                                 const Strip<T>& inner, const Strip<T>& norms, Vec<T>& least) {
+[[gnu::always_inline]] inline Strip<T> distances(const Rows<T>& rows, int r, const Tile<T>& tile, int c, const Strip<T>& inner,
+                                                 const Strip<T>& norms, Vec<T>& least) {
     const T norm = rows.norm[r];
     Strip<T> out;
     BOMKL_EACH(i) out.v[i] = Simd<T>::fma(broadcast<T>(T(-2)), inner.v[i], norms.v[i] + norm);
@@ -182,11 +180,12 @@ public:
             }
             return true;
         }
-        with_kernel(k.kind, [&](auto kernel) __attribute__((always_inline)) {
-            if constexpr (kernel.source == Source::squared_distance)
-                if (!have_distance_) measure();
-            BOMKL_ROWS(r) value[r] = kernel.map(k, source<kernel.source>(r));
-        });
+        with_kernel(
+            k.kind, [&](auto kernel) __attribute__((always_inline)) {
+                if constexpr (kernel.source == Source::squared_distance)
+                    if (!have_distance_) measure();
+                BOMKL_ROWS(r) value[r] = kernel.map(k, source<kernel.source>(r));
+            });
         return true;
     }
 
@@ -243,9 +242,7 @@ public:
         BOMKL_EACH(i) value.v[i] = Simd<T>::lookup(k.at_whole, Simd<T>::widen(at + i * Simd<T>::width));
         return value;
     }
-    [[gnu::always_inline]] Vec<T> inner(int c) const {
-        return __builtin_convertvector(Simd<T>::widen(inner_ + c), Vec<T>);
-    }
+    [[gnu::always_inline]] Vec<T> inner(int c) const { return __builtin_convertvector(Simd<T>::widen(inner_ + c), Vec<T>); }
 
 private:
     alignas(64) std::uint8_t inner_[kTile], distance_[kTile];

@@ -121,8 +121,8 @@ public:
     double squared_norm_of(int slot) const { return tiles_[slot / kTile]->norm()[slot % kTile]; }
     Tile<T> tile(int q) const {
         const Stored& t = *tiles_[q];
-        return {sparse_ ? nullptr : t.x(), t.norm(), t.inverse_length(), nullptr, 0, t.largest_norm(), t.sequence == 0,
-                t.sparse.get(), t.ones.data()};
+        return {sparse_ ? nullptr : t.x(), t.norm(),        t.inverse_length(), nullptr,      0,
+                t.largest_norm(),          t.sequence == 0, t.sparse.get(),     t.ones.data()};
     }
     std::size_t bytes() const {
         std::size_t total = postings_->bytes() + uses_.capacity() * sizeof(int);
@@ -134,9 +134,9 @@ private:
     struct Stored {
         int sequence, features;
         int filled = 0;
-        bool only_ones = true;  // so far
-        Buffer<T> memory;       // x, where it is dense; norms; inverse lengths; the largest norm
-        Buffer<std::uint8_t> ones;  // x once more, as Tile::bytes has it; empty where it cannot be had
+        bool only_ones = true;               // so far
+        Buffer<T> memory;                    // x, where it is dense; norms; inverse lengths; the largest norm
+        Buffer<std::uint8_t> ones;           // x once more, as Tile::bytes has it; empty where it cannot be had
         std::vector<std::vector<T>> values;  // the entries of sparse rows
         std::vector<std::vector<std::int32_t>> columns;
         std::unique_ptr<SparseRow<T>[]> sparse;
@@ -149,9 +149,8 @@ private:
             sparse = std::make_unique<SparseRow<T>[]>(kTile);
         }
         Stored(const Stored& other)
-            : sequence(other.sequence), features(other.features), filled(other.filled),
-              only_ones(other.only_ones), memory(other.memory), ones(other.ones), values(other.values),
-              columns(other.columns) {
+            : sequence(other.sequence), features(other.features), filled(other.filled), only_ones(other.only_ones),
+              memory(other.memory), ones(other.ones), values(other.values), columns(other.columns) {
             if (!other.sparse) return;
             sparse = std::make_unique<SparseRow<T>[]>(kTile);
             for (int c = 0; c < kTile; ++c) view(c);

@@ -42,8 +42,8 @@ void add_tile(const Rows<T>& rows, int first, const Tile<T>& tile, const T* inne
 
 // The same for n rows where all terms of the tile are of one Gaussian: what most rows of a long stream meet.
 template <class T>
-void add_gaussian_tile(const Rows<T>& rows, int first, int n, const Tile<T>& tile, const T* inner,
-                       const PreparedKernel<T>& k, T* partial, std::size_t row_lanes) {
+void add_gaussian_tile(const Rows<T>& rows, int first, int n, const Tile<T>& tile, const T* inner, const PreparedKernel<T>& k,
+                       T* partial, std::size_t row_lanes) {
     for (int c = 0; c < kTile; c += kStripColumns<T>) {
         const Strip<T> norms = Strip<T>::loaded(tile.norm + c);
         for (int r = 0; r < n; ++r) {
@@ -54,8 +54,8 @@ void add_gaussian_tile(const Rows<T>& rows, int first, int n, const Tile<T>& til
             const Strip<T> value = gaussian::Kernel::map(k, distance);
             T* const lanes = partial + (first + r) * row_lanes + tile.lane_set * kLanes;
             for (int i = 0; i < tile.n_terms; ++i)
-                accumulate<T>(lanes + std::size_t(tile.terms[i].expansion) * (kLaneSets * kLanes), tile.terms[i].coef,
-                              value, c);
+                accumulate<T>(lanes + std::size_t(tile.terms[i].expansion) * (kLaneSets * kLanes), tile.terms[i].coef, value,
+                              c);
         }
     }
 }
@@ -112,8 +112,7 @@ void add_rows(const Rows<T>& rows, int first, int n, const Tile<T>& tile, const 
     if (one_gaussian<T>(tile, kernels))
         return add_gaussian_tile<T>(rows, first, n, tile, inner, kernels[tile.terms[0].kernel], partial, row_lanes);
     int r = 0;
-    for (; r + 2 <= n; r += 2)
-        add_tile<T, 2>(rows, first + r, tile, inner + r * kTile, kernels, partial, row_lanes);
+    for (; r + 2 <= n; r += 2) add_tile<T, 2>(rows, first + r, tile, inner + r * kTile, kernels, partial, row_lanes);
     if (r < n) add_tile<T, 1>(rows, first + r, tile, inner + r * kTile, kernels, partial, row_lanes);
 }
 
@@ -148,8 +147,8 @@ void evaluate_related(const Rows<T>& rows, int r, const Tile<T>* tiles, int n_ti
 }
 
 template <class T>
-void append(const Rows<T>& rows, int r, int n, const Tile<T>* block_tiles, const T* inner, const NewTerm<T>* terms,
-            int n_terms, int lane_set, int lane, const PreparedKernel<T>* kernels, T* partial, int n_expansions) {
+void append(const Rows<T>& rows, int r, int n, const Tile<T>* block_tiles, const T* inner, const NewTerm<T>* terms, int n_terms,
+            int lane_set, int lane, const PreparedKernel<T>* kernels, T* partial, int n_expansions) {
     const std::size_t row_lanes = std::size_t(n_expansions) * (kLaneSets * kLanes);
     T values[kStripColumns<T>];
     for (int start = (r + 1) / kStripColumns<T> * kStripColumns<T>; start < n; start += kStripColumns<T>) {
@@ -222,8 +221,8 @@ void relate(const Rows<T>& rows, int r, const Tile<T>* tiles, int n_tiles, const
         if (squares)
             for (int c = 0; c < kTile; c += kStripColumns<T>) {
                 Vec<T> least;
-                distances<T>(rows, r, tiles[q], c, Strip<T>::loaded(inner + q * kTile + c),
-                             Strip<T>::loaded(tiles[q].norm + c), least)
+                distances<T>(rows, r, tiles[q], c, Strip<T>::loaded(inner + q * kTile + c), Strip<T>::loaded(tiles[q].norm + c),
+                             least)
                     .store_to(squares + q * kTile + c);
             }
         if (cosines)
@@ -239,8 +238,7 @@ template <class T>
 T weighted_sum(const T* coef, const T* values, int n) {
     T lanes[kLanes] = {};
     int i = 0;
-    for (; i + kStripColumns<T> <= n; i += kStripColumns<T>)
-        accumulate<T>(lanes, coef, Strip<T>::loaded(values + i), i);
+    for (; i + kStripColumns<T> <= n; i += kStripColumns<T>) accumulate<T>(lanes, coef, Strip<T>::loaded(values + i), i);
     for (; i < n; ++i) lanes[i % kLanes] = scalar_fma<T>(coef[i], values[i], lanes[i % kLanes]);
     return sum_of<T>(lanes);
 }
@@ -258,7 +256,8 @@ void tabulate(PreparedKernel<T>* kernels, int n) {
     T whole[kWhole];
     for (int i = 0; i < kWhole; ++i) whole[i] = T(i);
     for (int k = 0; k < n; ++k)
-        for (int i = 0; kernels[k].kind != kCallable && i < kWhole; i += W) store<T>(kernels[k].at_whole + i, map_vector<T>(kernels[k], load<T>(whole + i)));
+        for (int i = 0; kernels[k].kind != kCallable && i < kWhole; i += W)
+            store<T>(kernels[k].at_whole + i, map_vector<T>(kernels[k], load<T>(whole + i)));
 }
 
 template <class T>
@@ -312,14 +311,14 @@ template <class T>
 void add_fixed(const T* values, std::size_t n, double units, std::int64_t* sums) {
     constexpr double magic = 0x1.8p52;
     for (std::size_t i = 0; i < n; ++i)
-        sums[i] += __builtin_bit_cast(std::int64_t, double(values[i]) * units + magic) -
-                   __builtin_bit_cast(std::int64_t, magic);
+        sums[i] +=
+            __builtin_bit_cast(std::int64_t, double(values[i]) * units + magic) - __builtin_bit_cast(std::int64_t, magic);
 }
 
 template <class T>
-constexpr Primitives<T> table{tabulate<T>, evaluate<T>, evaluate_related<T>, append<T>, sum_lanes<T>, inner<T>,       scatter<T>,
-                              gather_inner<T>, relate<T>,      expand<T>, weighted_sum<T>, exp_many<T>, city_block<T>,
-                              add_fixed<T>};
+constexpr Primitives<T> table{tabulate<T>,     evaluate<T>, evaluate_related<T>, append<T>,   sum_lanes<T>,
+                              inner<T>,        scatter<T>,  gather_inner<T>,     relate<T>,   expand<T>,
+                              weighted_sum<T>, exp_many<T>, city_block<T>,       add_fixed<T>};
 
 }  // namespace
 

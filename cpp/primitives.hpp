@@ -26,15 +26,15 @@ struct SparseRow {  // the entries other than zero, columns ascending
 };
 
 template <class T>
-struct Rows {  // a block of rows
+struct Rows {    // a block of rows
     const T* x;  // row-major; null where only `sparse` is there
     std::size_t stride;
     const T* norm;            // squared norms
     const T* inverse_length;  // 1/|x|, 0 for a zero row
     int features;
     const SparseRow<T>* sparse = nullptr;  // null where most entries are not zero
-    const std::int32_t* ones = nullptr;  // n_ones columns a row; null unless all entries are 0 or 1
-    int n_ones = 0;                      // even and at most kMostOnes; `features` stands for the columns a row lacks
+    const std::int32_t* ones = nullptr;    // n_ones columns a row; null unless all entries are 0 or 1
+    int n_ones = 0;                        // even and at most kMostOnes; `features` stands for the columns a row lacks
 };
 
 template <class T>

@@ -1,6 +1,7 @@
 // What an update rule declares, and what it sees of the row that is learned.
 //
-// A learner is one header in learners/, named after it, with a struct `Learner : Rule` in a namespace of the file's name. It has
+// A learner is one header in learners/, named after it, with a struct `Learner : Rule` in a namespace of the file's name. It
+// has
 //     static constexpr const char* name                          as the Python class of bomkl.learners is called
 //     explicit Learner(const Parameters&)                        takes all parameters of that class by their names
 //     template <class Support> void learn(Support&, const Example&) const

@@ -81,15 +81,14 @@ public:
         const double limit = double(std::numeric_limits<T>::max()) * 1e-6;  // a step from here is still finite
         for (int e = 0; e < n_expansions_; ++e)
             if (!(std::fabs(f_[e]) < limit))
-                throw NotFiniteError("The score of kernel " + config_.kernel_names[e % m_] + " on row " +
-                                std::to_string(number) + " of X overflows " + dtype_name() + " (" + short_text(f_[e]) +
-                                "): the steps diverge. Scale the columns, take a smaller step, or set normalize_step=True.");
+                throw NotFiniteError(
+                    "The score of kernel " + config_.kernel_names[e % m_] + " on row " + std::to_string(number) +
+                    " of X overflows " + dtype_name() + " (" + short_text(f_[e]) +
+                    "): the steps diverge. Scale the columns, take a smaller step, or set normalize_step=True.");
     }
 
     // The weights of one output as they are now, for combine and select.
-    void weigh(int c) {
-        total_[c] = relative_weights(state_.log_weights.data() + c * m_, m_, relative_.data() + c * m_);
-    }
+    void weigh(int c) { total_[c] = relative_weights(state_.log_weights.data() + c * m_, m_, relative_.data() + c * m_); }
 
     // Weighted score or vote of one output; with `selected`, of the selected kernels alone.
     double combine(int c, const std::vector<char>* selected) const {
@@ -107,14 +106,14 @@ public:
         const double limit = range_limit();
         if (!(square < limit))
             throw NotFiniteError("X must be smaller: the squared norm of row " + std::to_string(row) + " is " +
-                            short_text(square) + ", too large for " + dtype_name() + ". Scale the columns.");
+                                 short_text(square) + ", too large for " + dtype_name() + ". Scale the columns.");
         for (int i = 0; i < m_; ++i) {
             if (config_.kernels[i].kind == kCallable) continue;
             const double value = largest_kernel_value(config_.kernels[i], square);
             if (!(value < limit))
                 throw NotFiniteError("The kernel " + config_.kernel_names[i] + " overflows " + dtype_name() + " on row " +
-                                std::to_string(row) + " of X: k(x, x) is " + short_text(value) +
-                                ". Scale the columns, or use a smaller degree, gamma or coef0.");
+                                     std::to_string(row) + " of X: k(x, x) is " + short_text(value) +
+                                     ". Scale the columns, or use a smaller degree, gamma or coef0.");
         }
     }
     static std::string short_text(double number) {
@@ -128,14 +127,12 @@ private:
     double safe_norm() const {
         double square = range_limit();
         for (const KernelSpec& k : config_.kernels)
-            while (k.kind != kCallable && square > 0 && !(largest_kernel_value(k, square) < range_limit()))
-                square /= 2;
+            while (k.kind != kCallable && square > 0 && !(largest_kernel_value(k, square) < range_limit())) square /= 2;
         return square;
     }
     static double range_limit() { return double(std::numeric_limits<T>::max()) / 1024; }
 
     static const char* dtype_name() { return sizeof(T) == 4 ? "float32" : "float64"; }
-
 
     const Config& config_;
     const int m_, n_expansions_;

@@ -41,9 +41,8 @@ public:
 
     // How many rows a block may have so that what every thread keeps of it stays small.
     int block_rows(int n_threads) const {
-        const std::size_t per_row =
-            fused_ ? std::size_t(n_expansions_) * kLaneSets * kLanes
-                   : std::size_t(state_.pool.n_tiles() + 4) * kTile * (has_callable_ ? 1 + m_ : 1);
+        const std::size_t per_row = fused_ ? std::size_t(n_expansions_) * kLaneSets * kLanes
+                                           : std::size_t(state_.pool.n_tiles() + 4) * kTile * (has_callable_ ? 1 + m_ : 1);
         const std::size_t fits = (std::size_t(4) << 20) / (per_row * sizeof(T));
         const int rows = int(std::clamp<std::size_t>(fits, 12, 252));
         return n_threads > 1 ? 2 * rows * std::min(n_threads, 16) : rows;  // starting threads takes time, too
@@ -72,8 +71,7 @@ public:
 
     // k(x, x) of row t of the block, and of any row.
     double self_value(int kernel, int t) const {
-        if (config_.kernels[kernel].kind == kCallable)
-            return called_block_[kernel][std::size_t(t) * block_.n() + t];
+        if (config_.kernels[kernel].kind == kCallable) return called_block_[kernel][std::size_t(t) * block_.n() + t];
         return self_kernel(config_.kernels[kernel], block_.squared_norm_of(t));
     }
     double self_value_of(int kernel, const Row<T>& row) {
@@ -105,14 +103,18 @@ public:
         const bool sparse = state_.pool.sparse();
         const int features = state_.pool.features();
         const SparseRow<T> entries = sparse ? state_.pool.sparse_row(slot) : without_zeros(stored_row_);
-        const Rows<T> one{sparse ? nullptr : stored_row_.data(), std::size_t(features), &norm, &inverse, features,
+        const Rows<T> one{sparse ? nullptr : stored_row_.data(),
+                          std::size_t(features),
+                          &norm,
+                          &inverse,
+                          features,
                           sparse || 2 * entries.n < features ? &entries : nullptr};
         const std::size_t width = views_.size() * kTile;
         stored_inner_.resize(width);
         inner_with_pool(one, 0, 1, stored_inner_.data(), width);
         const SourcesOfRow from = stored_sources_.relate(*this, one, 0, stored_inner_.data(), width);
-        return e.scale * double(primitives_->expand(prepared_[kernel], from[prepared_[kernel]], e.slots.data(),
-                                                    e.coefs.data(), n, stored_values_.data()));
+        return e.scale * double(primitives_->expand(prepared_[kernel], from[prepared_[kernel]], e.slots.data(), e.coefs.data(),
+                                                    n, stored_values_.data()));
     }
 
     TileTerm<T>& tile_term(State<T>& state, std::size_t q, int expansion) const {
@@ -170,8 +172,7 @@ public:
         for (int r = t + 1; r < n; ++r) inner_.data()[r * inner_stride_ + slot] = column_[r];
         for (int i = 0; i < m_; ++i)
             if (config_.kernels[i].kind == kCallable)
-                for (int r = t + 1; r < n; ++r)
-                    called_[i][r * inner_stride_ + slot] = called_block_[i][std::size_t(r) * n + t];
+                for (int r = t + 1; r < n; ++r) called_[i][r * inner_stride_ + slot] = called_block_[i][std::size_t(r) * n + t];
     }
 
 private:
@@ -193,8 +194,7 @@ private:
                 from.of[s] = out[s] = memory[s].data();
                 any = true;
             }
-            if (any)
-                scores.primitives_->relate(rows, r, scores.views_.data(), int(scores.views_.size()), inner, out);
+            if (any) scores.primitives_->relate(rows, r, scores.views_.data(), int(scores.views_.size()), inner, out);
             return from;
         }
     };
@@ -222,7 +222,8 @@ private:
         views_[q] = state_.pool.tile(q);
         view_terms_[q].clear();
         if (!fused_ || std::size_t(q) >= state_.tile_terms.size()) return;
-        for (const TileTerm<T>& term : *state_.tile_terms[q]) view_terms_[q].push_back({term.kernel, term.expansion, term.coef});
+        for (const TileTerm<T>& term : *state_.tile_terms[q])
+            view_terms_[q].push_back({term.kernel, term.expansion, term.coef});
         views_[q].terms = view_terms_[q].data();
         views_[q].n_terms = int(view_terms_[q].size());
     }
@@ -240,18 +241,21 @@ private:
         partial_.at_least(n * row_lanes);
         refresh_views();
         const int n_tiles = int(views_.size());
-        in_parallel(n, n_threads, double(n) * n_tiles * kTile * (state_.pool.features() + 16), [&](int begin, int end) {
-            std::fill(partial_.data() + begin * row_lanes, partial_.data() + end * row_lanes, T(0));
-            if (!state_.pool.sparse())
-                return primitives_->evaluate(block_.rows(), begin, end, views_.data(), n_tiles, prepared_.data(),
-                                             partial_.data(), n_expansions_);
-            std::vector<T> inner(std::size_t(n_tiles) * kTile);
-            for (int t = begin; t < end; ++t) {
-                inner_with_sparse_pool(block_.rows().sparse[t], inner.data());
-                primitives_->evaluate_related(block_.rows(), t, views_.data(), n_tiles, inner.data(), prepared_.data(),
-                                              partial_.data(), n_expansions_);
-            }
-        }, pause);
+        in_parallel(
+            n, n_threads, double(n) * n_tiles * kTile * (state_.pool.features() + 16),
+            [&](int begin, int end) {
+                std::fill(partial_.data() + begin * row_lanes, partial_.data() + end * row_lanes, T(0));
+                if (!state_.pool.sparse())
+                    return primitives_->evaluate(block_.rows(), begin, end, views_.data(), n_tiles, prepared_.data(),
+                                                 partial_.data(), n_expansions_);
+                std::vector<T> inner(std::size_t(n_tiles) * kTile);
+                for (int t = begin; t < end; ++t) {
+                    inner_with_sparse_pool(block_.rows().sparse[t], inner.data());
+                    primitives_->evaluate_related(block_.rows(), t, views_.data(), n_tiles, inner.data(), prepared_.data(),
+                                                  partial_.data(), n_expansions_);
+                }
+            },
+            pause);
     }
 
     // Inner products of rows with all slots: out[row * stride + slot].
@@ -273,9 +277,9 @@ private:
         for (int t = 0; t < n; ++t)
             std::fill_n(inner_.data() + t * inner_stride_ + std::size_t(n_tiles) * kTile,
                         inner_stride_ - std::size_t(n_tiles) * kTile, T(0));
-        in_parallel(n, n_threads, double(n) * n_tiles * kTile * state_.pool.features(), [&](int begin, int end) {
-            inner_with_pool(block_.rows(), begin, end, inner_.data(), inner_stride_);
-        }, pause);
+        in_parallel(
+            n, n_threads, double(n) * n_tiles * kTile * state_.pool.features(),
+            [&](int begin, int end) { inner_with_pool(block_.rows(), begin, end, inner_.data(), inner_stride_); }, pause);
         if (has_callable_) call_kernels(n);
     }
 
@@ -311,9 +315,9 @@ private:
             const Expansion<T>& expansion = state_.expansions[e];
             const bool called = config_.kernels[e % m_].kind == kCallable;
             const T* source = called ? called_[e % m_].data() + t * inner_stride_ : from[prepared_[e % m_]];
-            f[e] = expansion.scale * double(primitives_->expand(called ? identity : prepared_[e % m_], source,
-                                                                expansion.slots.data(), expansion.coefs.data(),
-                                                                expansion.size(), values_.data() + values_start_[e]));
+            f[e] = expansion.scale *
+                   double(primitives_->expand(called ? identity : prepared_[e % m_], source, expansion.slots.data(),
+                                              expansion.coefs.data(), expansion.size(), values_.data() + values_start_[e]));
         }
     }
 

@@ -38,7 +38,7 @@ struct Simd<float> {
     static constexpr int width = kBytes / 4;
     static constexpr int mantissa_bits = 23;
     static constexpr float round_magic = 12582912.0f;  // 1.5 * 2^23: adding it rounds to a whole number
-    static constexpr float least_exp = -86.5f;  // exp of anything above it is a normal number
+    static constexpr float least_exp = -86.5f;         // exp of anything above it is a normal number
     static constexpr float ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f;
     static constexpr float cancellation = 0x1p-12f;
     // Chebyshev interpolation of (2^x - 1)/x where |x| <= 1/2 / powers.size; the relative error of 2^x is behind each
@@ -47,8 +47,8 @@ struct Simd<float> {
     static constexpr float exp2_series[] = {1.0f, 0.69315395598f, 0.24022768105f};  // 1.1e-7
 #else
     static constexpr PowerTable<float, std::uint32_t, 0, mantissa_bits> powers{};
-    static constexpr float exp2_series[] = {1.0f,           0.69314718803f, 0.24022650761f,  0.055503571142f,
-                                            0.0096180825573f, 0.0013390863365f, 0.00015453162945f};  // 5e-9
+    static constexpr float exp2_series[] = {
+        1.0f, 0.69314718803f, 0.24022650761f, 0.055503571142f, 0.0096180825573f, 0.0013390863365f, 0.00015453162945f};  // 5e-9
 #endif
 
     static Vec fma(Vec a, Vec b, Vec c) {
@@ -77,7 +77,8 @@ struct Simd<float> {
     // 2^(k / powers.size) from a number whose last bits are those of k
     static Vec power(Vec k) {
         const __m512i bits = (__m512i)k, low = _mm512_load_si512(powers.entry), high = _mm512_load_si512(powers.entry + width);
-        return (Vec)_mm512_add_epi32(_mm512_permutex2var_epi32(low, bits, high), _mm512_slli_epi32(bits, mantissa_bits - powers.bits));
+        return (Vec)_mm512_add_epi32(_mm512_permutex2var_epi32(low, bits, high),
+                                     _mm512_slli_epi32(bits, mantissa_bits - powers.bits));
     }
 #else
     using Mask = Int;
@@ -171,19 +172,18 @@ struct Simd<double> {
                                              0.0001540372398074925646295};  // 2e-17
 #else
     static constexpr PowerTable<double, std::uint64_t, 0, mantissa_bits> powers{};
-    static constexpr double exp2_series[] = {
-        1.0,
-        0.693147180559945309417,
-        0.2402265069591009822,
-        0.0555041086648215943387,
-        0.00961812910760688852728,
-        0.00133335581464169353104,
-        0.000154035304417360501549,
-        0.0000152527338298361183944,
-        0.0000013215442587921689653,
-        1.01780624458457735207e-7,
-        7.07258594926922369986e-9,
-        4.45496059818651839378e-10};  // 8e-18
+    static constexpr double exp2_series[] = {1.0,
+                                             0.693147180559945309417,
+                                             0.2402265069591009822,
+                                             0.0555041086648215943387,
+                                             0.00961812910760688852728,
+                                             0.00133335581464169353104,
+                                             0.000154035304417360501549,
+                                             0.0000152527338298361183944,
+                                             0.0000013215442587921689653,
+                                             1.01780624458457735207e-7,
+                                             7.07258594926922369986e-9,
+                                             4.45496059818651839378e-10};  // 8e-18
 #endif
 
     static Vec fma(Vec a, Vec b, Vec c) {
@@ -212,7 +212,8 @@ struct Simd<double> {
     // 2^(k / powers.size) from a number whose last bits are those of k
     static Vec power(Vec k) {
         const __m512i bits = (__m512i)k, low = _mm512_load_si512(powers.entry), high = _mm512_load_si512(powers.entry + width);
-        return (Vec)_mm512_add_epi64(_mm512_permutex2var_epi64(low, bits, high), _mm512_slli_epi64(bits, mantissa_bits - powers.bits));
+        return (Vec)_mm512_add_epi64(_mm512_permutex2var_epi64(low, bits, high),
+                                     _mm512_slli_epi64(bits, mantissa_bits - powers.bits));
     }
 #else
     using Mask = Int;

@@ -27,7 +27,7 @@ struct State {
 
     // Sequence 0 of the pool holds rows that several kernels use, and all rows of the listed path; 1 + i, those of kernel i.
     Pool<T> pool;
-    std::vector<Expansion<T>> expansions;               // listed path
+    std::vector<Expansion<T>> expansions;                               // listed path
     std::vector<std::shared_ptr<std::vector<TileTerm<T>>>> tile_terms;  // fused path
     std::vector<double> log_weights;
     std::vector<std::int64_t> n_support;  // fused path

@@ -70,7 +70,8 @@ public:
                 state_.pool.retain(change.slot);
             }
         }
-        for (; !grams_.empty(); grams_.pop_back()) state_.expansions[grams_.back().first].inverse_gram.swap(grams_.back().second);
+        for (; !grams_.empty(); grams_.pop_back())
+            state_.expansions[grams_.back().first].inverse_gram.swap(grams_.back().second);
         for (std::size_t e = 0; e < scales_.size(); ++e)
             std::tie(state_.expansions[e].scale, state_.expansions[e].forgetron) = scales_[e];
         state_.pool.undo_releases(added);
