@@ -217,6 +217,27 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         margins = now.decision_function(X)
         return _probabilities(margins, len(now.classes_))
 
+    def predict_log_proba(self, X: Any) -> Float:
+        """Return logarithms of the probabilities of the classes, also of those too small to be told from zero.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        log_probabilities : ndarray of shape (n_samples, n_classes)
+            A column for each of ``classes_``.
+        """
+        now = self._now()
+        margins = now.decision_function(X)
+        if len(now.classes_) == 1:
+            return np.zeros((len(margins), 1))
+        if margins.ndim == 1:
+            return -np.logaddexp(0, np.column_stack([margins, -margins]))
+        return np.asarray(margins - np.logaddexp.reduce(margins, axis=1, keepdims=True))
+
     def predict(self, X: Any) -> NDArray[Any]:
         """Labels of rows.
 

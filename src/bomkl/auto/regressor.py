@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +15,8 @@ from bomkl._validation import check_choice, is_finite_number
 from bomkl.auto.estimator import AutoEstimator, checked_columns
 from bomkl.auto.geometry import Float
 from bomkl.auto.rows import LARGEST, Drawn
+from bomkl.auto.saved import State
+from bomkl.auto.uncertainty import ErrorModel
 
 
 class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
@@ -71,6 +74,8 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
     >>> model.score(X, np.sin(X[:, 0])) > 0.99
     True
     """
+
+    _learned = (*AutoEstimator._learned, "_errors")
 
     def __init__(
         self,
@@ -156,20 +161,78 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         with self._changed() as model:
             return model._learn(X, y, sample_weight, True)
 
-    def predict(self, X: Any) -> Float:
+    def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predict the targets of rows.
 
         Parameters
         ----------
         X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
             Rows.
+        return_std : bool, default=False
+            Also return the standard deviation of the error that is to be expected for each row.
 
         Returns
         -------
         predictions : ndarray of shape (n_samples,)
             Predictions.
+        deviations : ndarray of shape (n_samples,)
+            Only with ``return_std=True``.
         """
-        return self._scores(X)[:, 0]
+        now = self._now()
+        predictions = now._scores(X)[:, 0]
+        if not return_std:
+            return predictions
+        X, errors = now._check_rows(X, first=False), now._error_model()
+        with now._working(X.shape[0]) as run:
+            return predictions, errors.deviations(X, run)
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Float:
+        """Predict intervals that the targets of rows lie in.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+            Rows.
+        coverage : float, default=0.9
+            Share of the targets that should lie within, from 0.5 to 0.99.
+
+        Returns
+        -------
+        intervals : ndarray of shape (n_samples, 2)
+            Lower and upper end. They are wide where errors of rows like this one were large, and calibrated on the
+            last rows, each of which was predicted before it was learned.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bomkl import AutoMKLRegressor
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(0, 1, size=(2000, 1))
+        >>> y = X[:, 0] + 0.2 * X[:, 0] * rng.normal(size=2000)  # the noise grows with the column
+        >>> model = AutoMKLRegressor(budget=50, random_state=0).fit(X, y)
+        >>> widths = np.diff(model.predict_interval([[0.1], [0.9]]), axis=1)[:, 0]
+        >>> bool(widths[1] > 2 * widths[0])
+        True
+        """
+        if not isinstance(coverage, Real) or isinstance(coverage, bool) or not 0.5 <= float(coverage) <= 0.99:
+            raise ValueError(f"The coverage of predict_interval must be a number from 0.5 to 0.99. Got {coverage!r}.")
+        now = self._now()
+        predictions = now._scores(X)[:, 0]
+        X, errors = now._check_rows(X, first=False), now._error_model()
+        with now._working(X.shape[0]) as run:
+            reaches = errors.reaches(X, float(coverage), run)
+        return np.column_stack([predictions - reaches, predictions + reaches])
+
+    def _error_model(self) -> ErrorModel:
+        errors: ErrorModel | None = vars(self).get("_errors")
+        if errors is not None:
+            return errors
+        if self._started_with["update"] == "rounds":
+            raise ValueError(
+                "Deviations and intervals need update='rows': a round changes the model only when it ends, "
+                "and its errors do not say how good the next predictions are."
+            )
+        raise ValueError("This model comes from a version without intervals. Learn from more rows first.")
 
     def learn_one(self, x: Any, y: float) -> float:
         """Learn from one row and return its prediction just before: `score_and_learn` of a single row, in one step.
@@ -210,6 +273,18 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         super()._check_saved()
         if not self._learner.task.is_regression:
             raise ValueError("The saved model is not one of a regressor.")
+        if (saved := self.__dict__.pop("_errors", None)) is not None:
+            self._errors = ErrorModel.from_state(
+                saved, self._learner.settings, self._saved_columns(), self._started_with["drift"] is not None
+            )
+            if self._errors.seen > self._learner.seen:
+                raise ValueError("The saved model has errors of more rows than it learned from.")
+
+    def __getstate__(self) -> State:
+        state = super().__getstate__()
+        if "_errors" in state:
+            state["_errors"] = state["_errors"].to_state()
+        return state
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -227,6 +302,8 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         weight = self._check_weight(sample_weight, X)
         if first:
             self._start(True, 2)
+        if self.update == "rows" and not hasattr(self, "_errors"):  # files of 0.1.0 have none
+            self._errors = ErrorModel(self._learner.settings, self.n_features_in_, self.drift is not None)
         counted = weight > 0
         if not with_scores and not counted.all():
             X, targets, weight, counted = X[counted], targets[counted], weight[counted], counted[counted]
@@ -240,7 +317,10 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
                 if begin == end:
                     continue
                 if counted[begin]:
-                    scores = self._learner.score_and_learn(X[begin:end], targets[begin:end], weight[begin:end], run)
+                    rows, numbers, weights = X[begin:end], targets[begin:end], weight[begin:end]
+                    scores = self._learner.score_and_learn(rows, numbers, weights, run)
+                    if self.update == "rows":
+                        self._errors.learn(rows, numbers - scores[:, 0], weights, run)
                 else:
                     scores = self._learner.scores(X[begin:end], run)
                 out[begin:end] = scores[:, 0]

@@ -1,0 +1,102 @@
+"""`bomkl bench intervals`: how often targets lie in the 90 % intervals of AutoMKLRegressor, and how wide these are.
+
+Blocks of rows get their intervals, then the model learns from them; the first 50 rows are not judged. Intervals of
+constant width are given the width that covers as many targets of the whole stream, which no stream could know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.datasets import load_diabetes, make_friedman1
+
+from benchmarks.common.rows import Row, parser, report
+from bomkl import AutoMKLRegressor
+from bomkl.experiments.datasets import MissingDataError, data_folders
+from bomkl.progress import progress_bar
+
+FIRST, BLOCK = 50, 10
+COVERAGE = 0.9
+
+
+def stored(name: str) -> Callable[[], tuple[Any, Any]]:
+    """Rows and targets of a file in ``BOMKL_DATA`` or ``../shared/data``."""
+
+    def load() -> tuple[Any, Any]:
+        for folder in data_folders():
+            if (path := folder / f"{name}.npz").exists():
+                with np.load(path) as file:
+                    return file["X"].astype(np.float64), file["y"].astype(np.float64)
+        raise MissingDataError(f"{name}.npz is in none of {', '.join(map(str, data_folders()))}.")
+
+    return load
+
+
+def diabetes() -> tuple[Any, Any]:
+    X, y = load_diabetes(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    return X[order], y[order]
+
+
+STREAMS: dict[str, tuple[Callable[[], tuple[Any, Any]], str | None]] = {
+    "diamonds": (stored("diamonds"), None),
+    "hotel": (stored("hotel"), "adapt"),
+    "friedman1": (lambda: make_friedman1(10_000, noise=1.0, random_state=0), None),
+    "diabetes": (diabetes, None),
+}
+
+
+def intervals(X: Any, y: Any, drift: str | None) -> Any:
+    """Interval of every row after the first 50, made before the row was learned."""
+    model = AutoMKLRegressor(drift=drift, random_state=0).partial_fit(X[:FIRST], y[:FIRST])
+    found = []
+    with progress_bar(len(y) - FIRST, "intervals", "row") as bar:
+        for begin in range(FIRST, len(y), BLOCK):
+            rows = slice(begin, begin + BLOCK)
+            found.append(model.predict_interval(X[rows], COVERAGE))
+            model.partial_fit(X[rows], y[rows])
+            bar.update(len(y[rows]))
+    return np.vstack(found)
+
+
+def judged(found: Any, y: Any) -> Row:
+    """Coverage, also of the worst quarter of the stream, and widths."""
+    inside = (found[:, 0] <= y) & (y <= found[:, 1])
+    quarters = [100 * float(part.mean()) for part in np.array_split(inside, 4)]
+    widths = found[:, 1] - found[:, 0]
+    constant = 2 * float(np.quantile(np.abs(y - found.mean(axis=1)), inside.mean()))
+    return {
+        "coverage": 100 * float(inside.mean()),
+        "quarters": [round(each, 1) for each in quarters],
+        "width": float(widths.mean()),
+        "constant": constant,
+    }
+
+
+def measure(names: list[str], rows: int | None) -> Iterator[Row]:
+    for name in names:
+        load, drift = STREAMS[name]
+        X, y = (each[:rows] for each in load())
+        yield {"data": name, "rows": len(y), "drift": str(drift), **judged(intervals(X, y, drift), y[FIRST:])}
+
+
+def main() -> None:
+    options = parser(__doc__)
+    options.add_argument("--streams", nargs="+", choices=list(STREAMS), default=list(STREAMS), metavar="NAME")
+    options.add_argument("--rows", type=int, default=None, help="of each stream (default: all)")
+    given = options.parse_args()
+    report(
+        "intervals",
+        measure(given.streams, given.rows),
+        lambda row: (
+            f"{row['data']:<12}{row['rows']:>7} rows  coverage {row['coverage']:5.1f} % (quarters {row['quarters']})  "
+            f"mean width {row['width']:.4g}, constant {row['constant']:.4g}, ratio {row['width'] / row['constant']:.2f}"
+        ),
+        given.out,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""How far predictions of numbers are off: a scale for each row, and calibrated quantiles of errors in units of it.
+
+Every error was made before its target was used. A small learner of the same kind as the one that predicts learns the
+logarithm of their size from the rows. What is left is calibrated as in adaptive conformal inference (Gibbs and Candes,
+2021): an interval reaches the quantile of the last errors, and the share of them that it should leave out moves up
+after a hit and down after a miss, so that the coverage holds in the long run whatever the stream does.
+"""
+
+from __future__ import annotations
+
+import copy
+from bisect import bisect_left, insort
+from dataclasses import replace
+from math import ceil, log
+from typing import Any, Self
+
+import numpy as np
+
+from bomkl.auto.drift import FORGET
+from bomkl.auto.geometry import Float
+from bomkl.auto.rebuild import Mapper
+from bomkl.auto.rows import RowLearner
+from bomkl.auto.saved import Saved, State
+from bomkl.auto.task import LearnerSettings
+from bomkl.auto.wide import WideLearner, learner_type
+
+LEVELS = np.array([0.5, 0.8, 0.9, 0.95, 0.99])  # coverages that are calibrated; others lie between
+BUDGET = 100  # of the learner of the scale
+WINDOW = 1000  # last errors whose quantiles are taken
+MEMORY = 200  # rows that the level of the errors is an average of
+PACE = 0.005  # by which the share left out moves with every row
+TRUSTS = np.array([0.0, 0.35, 0.7])  # powers of the learned scale; 0 makes all intervals alike; the likeliest is taken
+_SMALLEST = 0.05  # errors below this share of the level count as this: the logarithm of less says nothing
+_LARGEST = 1e6
+_OUTLIER = 10.0  # an error beyond this many levels counts as this in averages
+_BEYOND = 1.5  # an interval for which there are too few errors reaches so much farther than the largest
+
+
+class ErrorModel:
+    """Errors of a stream of predictions."""
+
+    def __init__(self, settings: LearnerSettings, columns: int, drift: bool) -> None:
+        small = replace(
+            settings,
+            budget=min(settings.budget, BUDGET),
+            regression=True,
+            huber=False,
+            forget=FORGET if drift else 1.0,
+        )
+        self.scale: RowLearner | WideLearner = learner_type(columns)(small)
+        self.level = 0.0  # average size of the last errors
+        self.seen = 0
+        self.recent: list[float] = []  # errors in units of their scale, in the order of their coming
+        self.ordered: list[float] = []  # the same, sorted
+        self.left_out = 1 - LEVELS  # shares of the errors that intervals leave out now
+        self.log_factors = np.zeros(len(TRUSTS))  # averages over the last rows, for each trust
+        self.scaled = np.ones(len(TRUSTS))  # likewise, of errors in units of level and factor
+
+    def learn(self, X: Any, errors: Float, weight: Float, run: Mapper = map) -> None:
+        """Learn from the errors of rows that were predicted before they were learned."""
+        sizes = np.abs(errors).tolist()
+        levels = [self._next_level(size) for size in sizes]
+        relative = [min(size / level, _LARGEST) for size, level in zip(sizes, levels, strict=True)]
+        logs = np.log(np.clip(relative, _SMALLEST, _LARGEST))
+        scores = self.scale.score_and_learn(X, logs, weight, run)[:, 0]
+        first = self.seen - len(sizes)
+        for t, (error, score) in enumerate(zip(relative, scores, strict=True)):
+            self._judge(min(float(error / self._factors(score)), _LARGEST))
+            self._weigh(min(error, _OUTLIER), score, min(first + t + 1, WINDOW))
+
+    def _weigh(self, error: float, score: float, rows: int) -> None:
+        """Average over some rows what tells the likelihood of each trust."""
+        logs = TRUSTS * _clipped(score)
+        self.log_factors += (logs - self.log_factors) / rows
+        self.scaled += (error * np.exp(-logs) - self.scaled) / rows
+
+    def _next_level(self, size: float) -> float:
+        """Level before this error, of the first the error itself; then it counts."""
+        before = self.level if self.seen else size
+        counted = min(size, _OUTLIER * before) if self.seen >= MEMORY else size
+        self.seen += 1
+        self.level += (counted - self.level) / min(max(self.seen / 3, 1), MEMORY)  # the first errors fade soonest
+        return max(before, 1e-300)
+
+    def _judge(self, error: float) -> None:
+        for i, level in enumerate(LEVELS.tolist()):
+            missed = bool(self.ordered) and error > self._quantile(float(self.left_out[i]))
+            self.left_out[i] += PACE * ((1 - level) - missed)
+        if len(self.recent) == WINDOW:
+            self.ordered.pop(bisect_left(self.ordered, self.recent.pop(0)))
+        insort(self.ordered, error)
+        self.recent.append(error)
+
+    def _quantile(self, left_out: float) -> float:
+        n = len(self.ordered)
+        place = ceil((n + 1) * (1 - left_out)) - 1
+        return self.ordered[max(place, 0)] if place < n else _BEYOND * self.ordered[-1]
+
+    def _factors(self, scores: Any) -> Any:
+        """How much larger than the level errors are: by the trust under which a Laplace distribution is likeliest."""
+        best = int(np.argmin(self.log_factors + np.log(np.maximum(self.scaled, 1e-12))))
+        return max(float(self.scaled[best]), 1e-12) * np.exp(TRUSTS[best] * _clipped(scores))
+
+    def _scales(self, X: Any, run: Mapper) -> Float:
+        return np.asarray(self.level * self._factors(self.scale.scores(X, run)[:, 0]))
+
+    def deviations(self, X: Any, run: Mapper = map) -> Float:
+        """Return the standard deviation of the error of each row."""
+        squares = np.array(self.recent) ** 2
+        return self._scales(X, run) * float(np.sqrt(squares.mean()))
+
+    def reaches(self, X: Any, coverage: float, run: Mapper = map) -> Float:
+        """Half the width of the interval of each row."""
+        shift = float(np.interp(coverage, LEVELS, self.left_out - (1 - LEVELS)))
+        return self._scales(X, run) * self._quantile(1 - coverage + shift)
+
+    def fork(self) -> Self:
+        """Return a copy that may learn while this one stays as it is; only the latest fork may learn."""
+        fork = copy.copy(self)
+        fork.scale = self.scale.fork()
+        fork.recent, fork.ordered, fork.left_out = list(self.recent), list(self.ordered), self.left_out.copy()
+        fork.log_factors, fork.scaled = self.log_factors.copy(), self.scaled.copy()
+        return fork
+
+    def to_state(self) -> State:
+        """Everything it is, as plain values and arrays."""
+        return {
+            "scale": self.scale.to_state(),
+            "level": self.level,
+            "seen": self.seen,
+            "recent": np.array(self.recent),
+            "left_out": self.left_out,
+            "log_factors": self.log_factors,
+            "scaled": self.scaled,
+        }
+
+    @classmethod
+    def from_state(cls, state: Any, settings: LearnerSettings, columns: int, drift: bool) -> Self:
+        """Go on where `to_state` was called; refuse what does not fit together."""
+        saved, model = Saved(state, "errors"), cls(settings, columns, drift)
+        expected = model.scale.settings
+        model.scale = learner_type(columns).from_state(saved.part("scale"), columns)
+        model.seen = saved.integer("seen", 1)
+        if model.scale.settings != expected or model.scale.seen != model.seen:
+            raise saved.wrong("scale", "a learner of the same rows and settings", model.scale.seen)
+        model.level = saved.number("level", 0.0)
+        model.recent = saved.array("recent", (min(model.seen, WINDOW),), low=0.0, high=_LARGEST).tolist()
+        model.ordered = sorted(model.recent)
+        model.left_out = saved.array("left_out", LEVELS.shape)
+        model.log_factors = saved.array("log_factors", TRUSTS.shape)
+        model.scaled = saved.array("scaled", TRUSTS.shape, low=0.0)
+        saved.end()
+        return model
+
+
+def _clipped(scores: Any) -> Any:
+    return np.clip(scores, log(_SMALLEST), log(_LARGEST))
