@@ -1,7 +1,7 @@
 """`bomkl bench intervals`: how often targets lie in the 90 % intervals of AutoMKLRegressor, and how wide these are.
 
-Blocks of rows get their intervals, then the model learns from them; the first 50 rows are not judged. Intervals of
-constant width are given the width that covers as many targets of the whole stream, which no stream could know.
+Every row gets its interval before the model learns from it; the first 50 rows are not judged. Intervals of constant
+width are given the width that covers as many targets of the whole stream, which no stream could know.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from sklearn.datasets import load_diabetes, make_friedman1
 
 from benchmarks.common.rows import Row, parser, report
 from bomkl import AutoMKLRegressor
+from bomkl.auto.uncertainty import LEVELS, ErrorModel
 from bomkl.experiments.datasets import MissingDataError, data_folders
 from bomkl.progress import progress_bar
 
-FIRST, BLOCK = 50, 10
+FIRST, BLOCK = 50, 1000
 COVERAGE = 0.9
 
 
@@ -49,16 +50,21 @@ STREAMS: dict[str, tuple[Callable[[], tuple[Any, Any]], str | None]] = {
 
 
 def intervals(X: Any, y: Any, drift: str | None) -> Any:
-    """Interval of every row after the first 50, made before the row was learned."""
-    model = AutoMKLRegressor(drift=drift, random_state=0).partial_fit(X[:FIRST], y[:FIRST])
+    """Interval of every row after the first 50, made before the row was learned from."""
+    model = AutoMKLRegressor(drift=drift, random_state=0)
     found = []
-    with progress_bar(len(y) - FIRST, "intervals", "row") as bar:
-        for begin in range(FIRST, len(y), BLOCK):
+    with progress_bar(len(y), "intervals", "row") as bar:
+        for begin in range(0, len(y), BLOCK):
             rows = slice(begin, begin + BLOCK)
-            found.append(model.predict_interval(X[rows], COVERAGE))
-            model.partial_fit(X[rows], y[rows])
-            bar.update(len(y[rows]))
-    return np.vstack(found)
+            errors = model._errors.fork() if begin else None
+            predicted = model.score_and_learn(X[rows], y[rows])
+            if errors is None:
+                errors = ErrorModel(model._learner.settings, X.shape[1], drift is not None)
+            # what the model itself has just learned, step by step
+            reaches = errors.learn(X[rows], y[rows] - predicted, np.ones(len(predicted)))[:, LEVELS == COVERAGE][:, 0]
+            found.append(np.column_stack([predicted - reaches, predicted + reaches]))
+            bar.update(len(predicted))
+    return np.vstack(found)[FIRST:]
 
 
 def judged(found: Any, y: Any) -> Row:

@@ -68,6 +68,17 @@ def test_any_split_and_a_file_give_the_same_bits(drift, tmp_path):
     assert_array_equal(whole.predict_interval(X, 0.8), cut.predict_interval(X, 0.8))
 
 
+def test_one_row_at_a_time_gives_the_same_intervals():
+    whole = AutoMKLRegressor(budget=30, random_state=0).fit(X[:300], Y[:300])
+    one = AutoMKLRegressor(budget=30, random_state=0)
+    for i in range(300):
+        one.learn_one(X[i], Y[i])
+        if i in (100, 201):
+            one.predict_interval(X[:3])  # changes nothing
+    assert_array_equal(one.predict_interval(X), whole.predict_interval(X))
+    assert_array_equal(pickle.loads(pickle.dumps(one)).predict_interval(X), whole.predict_interval(X))
+
+
 def test_predictions_are_those_without_intervals():
     model = AutoMKLRegressor(budget=30, random_state=0)
     scores = model.score_and_learn(X[:300], Y[:300])

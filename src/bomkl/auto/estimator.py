@@ -191,7 +191,13 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
             if learner.shared:  # somebody may be reading it
                 learner = learner.fork()
                 self.__dict__ = self.__dict__ | {"_learner": learner}
-            return learner.learn_one(row, y, self.__dict__)
+            scores = learner.learn_one(row, y, self.__dict__)
+            if scores is not None:
+                self._learned_one(row, y, scores)
+            return scores
+
+    def _learned_one(self, row: Float, y: float, scores: Float) -> None:
+        """Take note of a row that was just learned from."""
 
     def _score_one(self, x: Any) -> Float | None:
         """Scores of one row; None where it has to go the long way."""

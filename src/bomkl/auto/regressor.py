@@ -226,7 +226,7 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
     def _error_model(self) -> ErrorModel:
         errors: ErrorModel | None = vars(self).get("_errors")
         if errors is not None:
-            return errors
+            return errors.settled()
         if self._started_with["update"] == "rounds":
             raise ValueError(
                 "Deviations and intervals need update='rows': a round changes the model only when it ends, "
@@ -268,6 +268,14 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         """
         scores = self._score_one(x)
         return float(self.predict(self._whole_row(x))[0] if scores is None else scores[0])
+
+    def _learned_one(self, row: Float, y: float, scores: Float) -> None:
+        if not hasattr(self, "_errors"):  # files of 0.1.0 have none
+            self._errors = ErrorModel(self._learner.settings, self.n_features_in_, self.drift is not None)
+        if self._errors.note(row, y - float(scores[0])):
+            errors = self._errors.fork()
+            errors.learn_noted()
+            self._errors = errors
 
     def _check_saved(self) -> None:
         super()._check_saved()

@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from bomkl._core import BLOCK
 from bomkl.auto.drift import FORGET
 from bomkl.auto.geometry import Float
 from bomkl.auto.rebuild import Mapper
@@ -55,18 +56,47 @@ class ErrorModel:
         self.left_out = 1 - LEVELS  # shares of the errors that intervals leave out now
         self.log_factors = np.zeros(len(TRUSTS))  # averages over the last rows, for each trust
         self.scaled = np.ones(len(TRUSTS))  # likewise, of errors in units of level and factor
+        self.noted: list[tuple[Float, float]] = []  # rows and errors that wait to be learned from together
 
-    def learn(self, X: Any, errors: Float, weight: Float, run: Mapper = map) -> None:
-        """Learn from the errors of rows that were predicted before they were learned."""
+    def note(self, row: Float, error: float) -> bool:
+        """Put one row aside, which is quick; tell whether it is time to learn from those noted."""
+        self.noted.append((row, error))
+        return len(self.noted) >= BLOCK
+
+    def settled(self) -> Self:
+        """Return a model that has learned from all rows noted, and leave this one as it is."""
+        if not self.noted:
+            return self
+        copied = copy.deepcopy(self)
+        copied.learn_noted()
+        return copied
+
+    def learn_noted(self) -> None:
+        """Learn from the rows put aside."""
+        rows, errors = zip(*self.noted, strict=True) if self.noted else ((), ())
+        self.noted = []
+        if rows:
+            self.learn(np.array(rows), np.array(errors), np.ones(len(rows)))
+
+    def learn(self, X: Any, errors: Float, weight: Float, run: Mapper = map) -> Float:
+        """Learn from the errors of rows that were predicted before they were learned.
+
+        Returns half the width, (n, levels), of the interval of each row just before it was learned from.
+        """
+        self.learn_noted()
         sizes = np.abs(errors).tolist()
         levels = [self._next_level(size) for size in sizes]
         relative = [min(size / level, _LARGEST) for size, level in zip(sizes, levels, strict=True)]
         logs = np.log(np.clip(relative, _SMALLEST, _LARGEST))
         scores = self.scale.score_and_learn(X, logs, weight, run)[:, 0]
         first = self.seen - len(sizes)
+        reaches = np.zeros((len(sizes), len(LEVELS)))
         for t, (error, score) in enumerate(zip(relative, scores, strict=True)):
-            self._judge(min(float(error / self._factors(score)), _LARGEST))
+            factor = float(self._factors(score))
+            reaches[t] = self._judge(min(error / factor, _LARGEST))
+            reaches[t] *= levels[t] * factor
             self._weigh(min(error, _OUTLIER), score, min(first + t + 1, WINDOW))
+        return reaches
 
     def _weigh(self, error: float, score: float, rows: int) -> None:
         """Average over some rows what tells the likelihood of each trust."""
@@ -82,14 +112,17 @@ class ErrorModel:
         self.level += (counted - self.level) / min(max(self.seen / 3, 1), MEMORY)  # the first errors fade soonest
         return max(before, 1e-300)
 
-    def _judge(self, error: float) -> None:
+    def _judge(self, error: float) -> list[float]:
+        """Return the quantiles that intervals reach, then learn from one error."""
+        quantiles = [self._quantile(share) if self.ordered else 0.0 for share in self.left_out.tolist()]
         for i, level in enumerate(LEVELS.tolist()):
-            missed = bool(self.ordered) and error > self._quantile(float(self.left_out[i]))
+            missed = bool(self.ordered) and error > quantiles[i]
             self.left_out[i] += PACE * ((1 - level) - missed)
         if len(self.recent) == WINDOW:
             self.ordered.pop(bisect_left(self.ordered, self.recent.pop(0)))
         insort(self.ordered, error)
         self.recent.append(error)
+        return quantiles
 
     def _quantile(self, left_out: float) -> float:
         n = len(self.ordered)
@@ -117,13 +150,15 @@ class ErrorModel:
     def fork(self) -> Self:
         """Return a copy that may learn while this one stays as it is; only the latest fork may learn."""
         fork = copy.copy(self)
-        fork.scale = self.scale.fork()
+        fork.scale, fork.noted = self.scale.fork(), list(self.noted)
         fork.recent, fork.ordered, fork.left_out = list(self.recent), list(self.ordered), self.left_out.copy()
         fork.log_factors, fork.scaled = self.log_factors.copy(), self.scaled.copy()
         return fork
 
     def to_state(self) -> State:
         """Everything it is, as plain values and arrays."""
+        if self.noted:
+            return self.settled().to_state()
         return {
             "scale": self.scale.to_state(),
             "level": self.level,
