@@ -134,8 +134,9 @@ def test_a_coverage_that_is_none_is_refused(coverage):
 
 def test_rounds_say_why_they_have_none():
     model = AutoMKLRegressor(budget=20, update="rounds", random_state=0).fit(X[:100], Y[:100])
-    with pytest.raises(ValueError, match="need update='rows'"):
-        model.predict_interval(X)
+    assert not hasattr(model, "predict_interval")
+    with pytest.raises(AttributeError, match="need update='rows'"):
+        model.predict(X, return_std=True)
 
 
 def test_a_damaged_state_is_refused():

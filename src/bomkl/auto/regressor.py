@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils import assert_all_finite
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from bomkl._validation import check_choice, is_finite_number
@@ -17,6 +18,18 @@ from bomkl.auto.geometry import Float
 from bomkl.auto.rows import LARGEST, Drawn
 from bomkl.auto.saved import State
 from bomkl.auto.uncertainty import ErrorModel
+
+
+def _has_intervals(model: Any) -> bool:
+    """Whether a model can tell its errors; raises AttributeError where it cannot."""
+    if model.update == "rounds":
+        raise AttributeError(
+            "Deviations and intervals need update='rows': a round changes the model only when it ends, "
+            "and its errors do not say how good the next predictions are."
+        )
+    if hasattr(model, "_learner") and not hasattr(model, "_errors"):
+        raise AttributeError("This model was saved by a version without intervals. Learn from more rows first.")
+    return True
 
 
 class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
@@ -186,6 +199,7 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         with now._working(X.shape[0]) as run:
             return predictions, errors.deviations(X, run)
 
+    @available_if(_has_intervals)  # type: ignore[untyped-decorator]
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Float:
         """Predict intervals that the targets of rows lie in.
 
@@ -224,15 +238,9 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         return np.column_stack([predictions - reaches, predictions + reaches])
 
     def _error_model(self) -> ErrorModel:
-        errors: ErrorModel | None = vars(self).get("_errors")
-        if errors is not None:
-            return errors.settled()
-        if self._started_with["update"] == "rounds":
-            raise ValueError(
-                "Deviations and intervals need update='rows': a round changes the model only when it ends, "
-                "and its errors do not say how good the next predictions are."
-            )
-        raise ValueError("This model comes from a version without intervals. Learn from more rows first.")
+        _has_intervals(self)
+        errors: ErrorModel = self._errors
+        return errors.settled()
 
     def learn_one(self, x: Any, y: float) -> float:
         """Learn from one row and return its prediction just before: `score_and_learn` of a single row, in one step.
