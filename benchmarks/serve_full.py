@@ -26,48 +26,53 @@ def run(folder: Path, megabytes: int) -> dict[str, Any]:
     """Fill a disk, make room, and count what is there."""
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)], check=True)
     try:
-        server = Server(folder / "data", "--budget", "100", "--snapshot-every", "500")
-        server.start(stderr=subprocess.DEVNULL)
-        statuses: Counter[int] = Counter()
-        acknowledged: set[float] = set()
-        chance = random.Random(0)
-        with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as client:
-            number, full, room = 0, 0, False
-            while full < 20 or not room or number < 20_000:
-                rows = [{"name": float(number + at), "a": chance.gauss(0, 1)} for at in range(200)]
-                body = {"rows": rows, "y": [int(row["a"] > 0) for row in rows]}
-                while True:
-                    response = client.post("/v1/learn", json=body, headers={"Idempotency-Key": f"k{number}"})
-                    statuses[response.status_code] += 1
-                    if response.status_code == 200:
-                        acknowledged |= {row["name"] for row in rows}
-                        number += 200
-                        break
-                    full += 1
-                    detail = response.json()["detail"]
-                    # reading goes on
-                    client.post("/v1/predict", json={"row": rows[0]}).raise_for_status()
-                    client.get("/v1/state").raise_for_status()
-                    if full == 20:
-                        subprocess.run(["mount", "-o", f"remount,size={64 * megabytes}m", str(folder)], check=True)
-                        room = True
-        ended = server.stop()
-        log = Log(str(server.folder), read_only=True)
-        in_log = Counter(row[0] for entry in log.entries(0) for row in entry.rows)
-        problems = [line.problem for line in Replay(str(server.folder)).run() if not isinstance(line, Report)]
-        log.close()
-        return {
-            "statuses": dict(statuses),
-            "message": detail,
-            "acknowledged rows": len(acknowledged),
-            "lost": len(acknowledged - set(in_log)),
-            "learned twice": sum(count > 1 for count in in_log.values()),
-            "snapshots verified": len(problems),
-            "snapshots wrong": sum(problem is not None for problem in problems),
-            "exit code": ended,
-        }
+        with Server(folder / "data", "--budget", "100", "--snapshot-every", "500") as server:
+            return fill(server, folder, megabytes)
     finally:
         subprocess.run(["umount", "--lazy", str(folder)], check=False)
+
+
+def fill(server: Server, folder: Path, megabytes: int) -> dict[str, Any]:
+    """Learn until the disk is full, make room, go on, and compare the log with what was acknowledged."""
+    server.start(stderr=subprocess.DEVNULL)
+    statuses: Counter[int] = Counter()
+    acknowledged: set[float] = set()
+    chance = random.Random(0)
+    with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as client:
+        number, full, room = 0, 0, False
+        while full < 20 or not room or number < 20_000:
+            rows = [{"name": float(number + at), "a": chance.gauss(0, 1)} for at in range(200)]
+            body = {"rows": rows, "y": [int(row["a"] > 0) for row in rows]}
+            while True:
+                response = client.post("/v1/learn", json=body, headers={"Idempotency-Key": f"k{number}"})
+                statuses[response.status_code] += 1
+                if response.status_code == 200:
+                    acknowledged |= {row["name"] for row in rows}
+                    number += 200
+                    break
+                full += 1
+                detail = response.json()["detail"]
+                # reading goes on
+                client.post("/v1/predict", json={"row": rows[0]}).raise_for_status()
+                client.get("/v1/state").raise_for_status()
+                if full == 20:
+                    subprocess.run(["mount", "-o", f"remount,size={64 * megabytes}m", str(folder)], check=True)
+                    room = True
+    ended = server.stop()
+    log = Log(str(server.folder), read_only=True)
+    in_log = Counter(row[0] for entry in log.entries(0) for row in entry.rows)
+    problems = [line.problem for line in Replay(str(server.folder)).run() if not isinstance(line, Report)]
+    log.close()
+    return {
+        "statuses": dict(statuses),
+        "message": detail,
+        "acknowledged rows": len(acknowledged),
+        "lost": len(acknowledged - set(in_log)),
+        "learned twice": sum(count > 1 for count in in_log.values()),
+        "snapshots verified": len(problems),
+        "snapshots wrong": sum(problem is not None for problem in problems),
+        "exit code": ended,
+    }
 
 
 def main() -> None:

@@ -135,8 +135,7 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=5000, help="cases of schemathesis")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch:
-        server = Server(Path(scratch) / "data", "--budget", "50")
+    with tempfile.TemporaryDirectory() as scratch, Server(Path(scratch) / "data", "--budget", "50") as server:
         server.start()
         figures = fuzz(server, options.bodies, options.seed)
         # about half of the cases of an operation are valid by the schema, half are not

@@ -69,7 +69,15 @@ class Client(threading.Thread):
 
 def run(folder: Path, kills: int, seed: int, budget: int) -> dict[str, Any]:
     """Kill a service and check what is left."""
-    server = Server(folder, "--budget", str(budget), "--snapshot-every", "500")
+    with Server(folder, "--budget", str(budget), "--snapshot-every", "500") as server:
+        clients, same_replies = kill_again_and_again(server, kills, seed)
+        if server.stop() != 0:
+            raise RuntimeError("the service did not end well after SIGTERM")
+    return {"kills": kills, "same_replies": same_replies, **check(folder, clients, budget)}
+
+
+def kill_again_and_again(server: Server, kills: int, seed: int) -> tuple[list[Client], int]:
+    """Kill a service under load; returns what the clients noted, and how many repeated requests got the same reply."""
     quiet = {"stderr": subprocess.DEVNULL}
     server.start(**quiet)
     clients = [Client(number, server.url, seed) for number in range(CLIENTS)]
@@ -90,22 +98,7 @@ def run(folder: Path, kills: int, seed: int, budget: int) -> dict[str, Any]:
         client.join(60)
         if client.error is not None:
             raise client.error
-    if server.process is not None and server.process.poll() is None:
-        httpx_wait(server)
-    same_replies = repeat_some(server, clients, chance)
-    if server.stop() != 0:
-        raise RuntimeError("the service did not end well after SIGTERM")
-    return {"kills": kills, "same_replies": same_replies, **check(folder, clients, budget)}
-
-
-def httpx_wait(server: Server) -> None:
-    """Wait until it answers."""
-    while True:
-        try:
-            server.state()
-            return
-        except httpx.HTTPError:
-            time.sleep(0.05)
+    return clients, repeat_some(server, clients, chance)
 
 
 def repeat_some(server: Server, clients: list[Client], chance: random.Random) -> int:

@@ -55,10 +55,13 @@ async def at_rate(port: int, path: str, bodies: list[bytes], rate: float, second
     async def one(body: bytes, due: float) -> None:
         nonlocal failed
         connection = free.pop() if free else Connection(port)
-        status, _ = await connection.post(path, body)
+        try:
+            status, _ = await asyncio.wait_for(connection.post(path, body), 10)
+            free.append(connection)
+        except (OSError, EOFError, TimeoutError):
+            status = 0
         latencies.append(time.perf_counter() - due)
         failed += status != 200
-        free.append(connection)
 
     begun, tasks = time.perf_counter(), []
     for number in range(int(rate * seconds)):
@@ -99,10 +102,14 @@ async def mixed(port: int, predict: list[bytes], learn: list[bytes], rate: float
 
 
 def run(folder: Path, seconds: float, rate: float, minutes: float) -> dict[str, Any]:
+    with Server(folder) as server:
+        server.start(stderr=subprocess.DEVNULL)
+        return measure(server, seconds, rate, minutes)
+
+
+def measure(server: Server, seconds: float, rate: float, minutes: float) -> dict[str, Any]:
     X, y = stream("magic04", 0)
     predict, learn = bodies_of(X, y)
-    server = Server(folder)
-    server.start(stderr=subprocess.DEVNULL)
     asyncio.run(learn_all(server.port, learn[:WARM_UP], 1000))
     figures = asyncio.run(mixed(server.port, predict, learn[WARM_UP:], rate, seconds))
 

@@ -16,7 +16,7 @@ import httpx
 
 
 class Server:
-    """``bomkl serve`` on a free port.
+    """``bomkl serve`` on a free port; as a context it ends with the block.
 
     Parameters
     ----------
@@ -34,11 +34,19 @@ class Server:
         self.url = f"http://127.0.0.1:{self.port}"
         self.process: subprocess.Popen[bytes] | None = None
 
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
     def start(self, wait: bool = True, **popen: Any) -> float:
         """Start it and return the seconds until it answered."""
         begun = time.monotonic()
         command = [sys.executable, "-m", "bomkl", "serve", "--data", str(self.folder), "--port", str(self.port)]
-        self.process = subprocess.Popen([*command, *self.options], **popen)
+        self.process = subprocess.Popen([*command, *self.options], stdout=subprocess.DEVNULL, **popen)
         while wait:
             if self.process.poll() is not None:
                 raise RuntimeError(f"the service ended with {self.process.returncode}")
