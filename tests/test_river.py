@@ -176,3 +176,55 @@ def test_targets_that_are_no_finite_numbers_are_refused(target):
             learn()
     assert (list(model._columns.places), model._model.n_seen_) == (["a"], 3)
     assert model.predict_one({"a": 3.0}) == before
+
+
+AUTO = [river.AutoMKLClassifier, river.AutoMKLRegressor]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", AUTO, ids=["classifier", "regressor"])
+def test_rivers_checks_of_auto_models(kind):
+    checks.check_estimator(kind(budget=16, seed=0))
+
+
+@pytest.mark.parametrize("kind", AUTO, ids=["classifier", "regressor"])
+def test_auto_models_learn_many_as_one_by_one(kind):
+    X, y = rows(120, 3)
+    frame = pd.DataFrame(X, columns=list("abc"))
+    one, many = kind(budget=30, seed=0), kind(budget=30, seed=0)
+    for x, label in stream.iter_array(X, y, feature_names=list("abc")):
+        one.learn_one(x, label)
+    for begin in range(0, 120, 25):
+        many.learn_many(frame[begin : begin + 25], y[begin : begin + 25])
+    records = frame.to_dict("records")
+    assert [many.predict_one(x) for x in records] == [one.predict_one(x) for x in records]
+    np.testing.assert_array_equal(many.predict_many(frame), one.predict_many(frame))
+    np.testing.assert_allclose(list(many.predict_many(frame)), [one.predict_one(x) for x in records], rtol=1e-6)
+
+
+def test_auto_models_take_names_and_labels_as_they_come():
+    rng = np.random.default_rng(0)
+    model = river.AutoMKLClassifier(budget=40, seed=0)
+    assert (model.predict_one({"a": 1}), model.predict_proba_one({"a": 1})) == (None, {})
+    for i in range(300):
+        x = {"a": rng.normal(), f"name {i}": 1.0}  # far more names than columns
+        if i > 100:
+            x["late"] = rng.normal()
+        label = ("low", "high")[x["a"] > 0] if i < 200 else ("low", "high", "new")[int(rng.integers(3))]
+        model.learn_one(x, label)
+    assert model._model.n_features_in_ == 8
+    probabilities = model.predict_proba_one({"a": 3.0, "never seen": 1.0})
+    assert set(probabilities) == {"low", "high", "new"}
+    assert abs(sum(probabilities.values()) - 1) < 1e-9
+
+
+@pytest.mark.parametrize("kind", [*AUTO, river.BudgetMKLClassifier, river.BudgetMKLRegressor])
+def test_a_refused_row_leaves_no_column(kind):
+    model = kind(seed=0)
+    model.learn_one({"a": 1.0}, 1)
+    for value in (float("nan"), "Bonn"):
+        with pytest.raises(ValueError, match="The feature 'b' must be"):
+            model.learn_one({"a": 1.0, "b": value}, 1)
+        with pytest.raises(ValueError, match="The feature 'b' must be"):
+            model.learn_many(pd.DataFrame({"a": [1.0], "b": [value]}), [1])
+    assert list(model._columns.places) == ["a"]

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import copy
 import math
+import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bomkl import auto
 from bomkl import budget as estimators
 from bomkl.combiners import Combiner
 from bomkl.learners import Learner
@@ -64,6 +66,55 @@ class _Columns:
         return rows
 
 
+class _FixedColumns(_Columns):
+    """Columns of a model whose width is fixed by its first row, with room to grow.
+
+    Names that come when all columns are taken share one by their hash, so that endless new names need no more memory.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._width = 0
+
+    def learn(self, names: Iterable[Any]) -> None:
+        """Give new names their columns, while there are any."""
+        names = list(names)
+        if not self._width:
+            self._width = max(_FIRST_WIDTH, 1 << len(names).bit_length())
+        new = sorted((name for name in names if name not in self.places), key=lambda name: (str(name), repr(name)))
+        for name in new[: self._width - len(self.places)]:
+            self.places[name] = len(self.places)
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return self._width
+
+    def place(self, name: Any) -> int:
+        """Column of a name."""
+        place = self.places.get(name)
+        if place is None:
+            full = len(self.places) == self._width
+            return zlib.crc32(repr(name).encode()) % self._width if full else -1
+        return place
+
+    def row(self, x: Mapping[Any, Any]) -> NDArray[np.float64]:
+        """One row; names without a column are left out."""
+        row = np.zeros(self._width)
+        for name, value in x.items():
+            if (place := self.place(name)) >= 0:
+                row[place] += _number(name, value)
+        return row
+
+    def rows(self, X: Any) -> NDArray[np.float64]:
+        """Rows of a DataFrame as a matrix; names without a column are left out."""
+        rows = np.zeros((len(X), self._width))
+        for name in X.columns:
+            if (place := self.place(name)) >= 0:
+                rows[:, place] += [_number(name, value) for value in X[name]]
+        return rows
+
+
 def _number(name: Any, value: Any) -> float:
     try:
         number = float(value)
@@ -74,6 +125,18 @@ def _number(name: Any, value: Any) -> float:
     if not math.isfinite(number):
         raise ValueError(f"The feature {name!r} must be a finite number. Got {value!r} instead.")
     return number
+
+
+def _check_numbers(x: Mapping[Any, Any]) -> None:
+    """Refuse a row before anything is learned from it, its names included."""
+    for name, value in x.items():
+        _number(name, value)
+
+
+def _check_frame(X: Any) -> None:
+    for name in X.columns:
+        for value in X[name]:
+            _number(name, value)
 
 
 def _check_label(label: Any) -> None:
@@ -166,6 +229,7 @@ class BudgetMKLClassifier(base.MiniBatchClassifier):
             The label: anything hashable but NaN.
         """
         _check_label(y)
+        _check_numbers(x)
         self._columns.learn(x)
         self._learn(self._columns.row(x), [y])
 
@@ -182,6 +246,7 @@ class BudgetMKLClassifier(base.MiniBatchClassifier):
         labels = list(y)
         for label in labels:
             _check_label(label)
+        _check_frame(X)
         self._columns.learn(X.columns)
         self._learn(self._columns.rows(X), labels)
 
@@ -332,6 +397,7 @@ class BudgetMKLRegressor(base.MiniBatchRegressor):
             The target.
         """
         target = _target(y)
+        _check_numbers(x)
         self._columns.learn(x)
         self._learn(self._columns.row(x), [target])
 
@@ -346,6 +412,7 @@ class BudgetMKLRegressor(base.MiniBatchRegressor):
             The targets.
         """
         targets = [_target(value) for value in y]
+        _check_frame(X)
         self._columns.learn(X.columns)
         self._learn(self._columns.rows(X), targets)
 
@@ -383,6 +450,232 @@ class BudgetMKLRegressor(base.MiniBatchRegressor):
         if not hasattr(self._model, "n_features_in_"):
             return np.zeros(len(rows))
         return _scores(self._model, rows)[:, 0]
+
+
+class AutoMKLClassifier(base.MiniBatchClassifier):
+    """Budget online multiple kernel classification with nothing to tune, for River.
+
+    The model scales features itself. The width of the model is fixed by its first row, with room for as many new
+    features; those that come when there is no more room share columns. Absent features count as zero.
+
+    Parameters
+    ----------
+    budget
+        Largest number of stored rows.
+    drift
+        "adapt" for streams whose distribution changes.
+    seed
+        Seed of all random draws.
+
+    Examples
+    --------
+    >>> from river import datasets, evaluate, metrics
+    >>> from bomkl.river import AutoMKLClassifier
+    >>> metric = evaluate.progressive_val_score(
+    ...     datasets.Phishing().take(300), AutoMKLClassifier(budget=100, seed=1), metrics.Accuracy()
+    ... )
+    >>> metric.get() > 0.8
+    True
+    """
+
+    def __init__(self, budget: int = 200, drift: str | None = None, seed: int | None = None) -> None:
+        self.budget = budget
+        self.drift = drift
+        self.seed = seed
+        self._columns = _FixedColumns()
+        self._codes: dict[Any, int] = {}  # of labels, in the order in which they were first seen
+        self._model = auto.AutoMKLClassifier(budget=budget, drift=drift, random_state=seed)
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
+        """Learn from one row.
+
+        Parameters
+        ----------
+        x
+            Features by name.
+        y
+            The label: anything hashable but NaN.
+        """
+        _check_label(y)
+        _check_numbers(x)
+        self._columns.learn(x)
+        code = self._codes.get(y, len(self._codes))
+        self._model.learn_one(self._columns.row(x), code)
+        self._codes[y] = code
+
+    def learn_many(self, X: Any, y: Any) -> None:
+        """Learn from the rows of a DataFrame, with the same result as one by one.
+
+        Parameters
+        ----------
+        X
+            Features, a column for each.
+        y
+            The labels.
+        """
+        labels = list(y)
+        for label in labels:
+            _check_label(label)
+        _check_frame(X)
+        if not labels:
+            return
+        self._columns.learn(X.columns)
+        codes = dict(self._codes)
+        numbers = [codes.setdefault(label, len(codes)) for label in labels]
+        self._model.partial_fit(self._columns.rows(X), numbers)
+        self._codes = codes
+
+    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
+        """Predict the label of one row; None before any label was seen.
+
+        Parameters
+        ----------
+        x
+            Features by name.
+        **kwargs
+            Ignored, as River's convention has it.
+        """
+        if not self._codes:
+            return None
+        return list(self._codes)[int(self._model.predict_one(self._columns.row(x)))]
+
+    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
+        """Predict the probability of every label seen so far.
+
+        Parameters
+        ----------
+        x
+            Features by name.
+        **kwargs
+            Ignored, as River's convention has it.
+        """
+        if not self._codes:
+            return {}
+        return dict(zip(self._codes, self._model.predict_proba_one(self._columns.row(x)).tolist(), strict=True))
+
+    def predict_proba_many(self, X: Any) -> Any:
+        """Predict probabilities for the rows of a DataFrame, a column for each label seen so far.
+
+        Parameters
+        ----------
+        X
+            Features, a column for each.
+        """
+        import pandas as pd
+
+        if not self._codes or len(X) == 0:
+            return pd.DataFrame(index=X.index, columns=list(self._codes), dtype=np.float64)
+        probabilities = self._model.predict_proba(self._columns.rows(X))
+        return pd.DataFrame(probabilities, index=X.index, columns=list(self._codes))
+
+    def predict_many(self, X: Any) -> Any:
+        """Predict the labels of the rows of a DataFrame.
+
+        Parameters
+        ----------
+        X
+            Features, a column for each.
+        """
+        import pandas as pd
+
+        if not self._codes or len(X) == 0:
+            return pd.Series([None] * len(X), index=X.index, dtype=object)
+        labels = list(self._codes)
+        return pd.Series([labels[int(code)] for code in self._model.predict(self._columns.rows(X))], index=X.index)
+
+
+class AutoMKLRegressor(base.MiniBatchRegressor):
+    """Budget online multiple kernel regression with nothing to tune, for River.
+
+    The model scales features and targets itself. Features are handled as by `AutoMKLClassifier`.
+
+    Parameters
+    ----------
+    budget
+        Largest number of stored rows.
+    drift
+        "adapt" for streams whose distribution changes.
+    seed
+        Seed of all random draws.
+
+    Examples
+    --------
+    >>> from river import datasets, evaluate, metrics
+    >>> from bomkl.river import AutoMKLRegressor
+    >>> metric = evaluate.progressive_val_score(
+    ...     datasets.TrumpApproval().take(300), AutoMKLRegressor(budget=100, seed=1), metrics.MAE()
+    ... )
+    >>> metric.get() < 1.0
+    True
+    """
+
+    def __init__(self, budget: int = 200, drift: str | None = None, seed: int | None = None) -> None:
+        self.budget = budget
+        self.drift = drift
+        self.seed = seed
+        self._columns = _FixedColumns()
+        self._model = auto.AutoMKLRegressor(budget=budget, drift=drift, random_state=seed)
+
+    def learn_one(self, x: Mapping[Any, Any], y: float) -> None:
+        """Learn from one row.
+
+        Parameters
+        ----------
+        x
+            Features by name.
+        y
+            The target.
+        """
+        target = _target(y)
+        _check_numbers(x)
+        self._columns.learn(x)
+        self._model.learn_one(self._columns.row(x), target)
+
+    def learn_many(self, X: Any, y: Any) -> None:
+        """Learn from the rows of a DataFrame, with the same result as one by one.
+
+        Parameters
+        ----------
+        X
+            Features, a column for each.
+        y
+            The targets.
+        """
+        targets = [_target(value) for value in y]
+        _check_frame(X)
+        if targets:
+            self._columns.learn(X.columns)
+            self._model.partial_fit(self._columns.rows(X), targets)
+
+    def predict_one(self, x: Mapping[Any, Any]) -> float:
+        """Predict the target of one row; 0 before any row was learned.
+
+        Parameters
+        ----------
+        x
+            Features by name.
+        """
+        if not hasattr(self._model, "n_features_in_"):
+            return 0.0
+        return float(self._model.predict_one(self._columns.row(x)))
+
+    def predict_many(self, X: Any) -> Any:
+        """Predict the targets of the rows of a DataFrame.
+
+        Parameters
+        ----------
+        X
+            Features, a column for each.
+        """
+        import pandas as pd
+
+        if not hasattr(self._model, "n_features_in_") or len(X) == 0:
+            return pd.Series(np.zeros(len(X)), index=X.index)
+        return pd.Series(self._model.predict(self._columns.rows(X)), index=X.index)
 
 
 _END = object()
