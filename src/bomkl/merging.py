@@ -129,7 +129,7 @@ def _round_learner(model: Any, number: int) -> RoundLearner:
             f'Model {number} has update="{model.update}" and drift={model.drift!r}. Only models with update="rounds" '
             "are sums, which can be merged."
         )
-    if not learner.in_rounds:
+    if not learner.has_head:
         raise ValueError(
             f"Model {number} has seen {learner.seen} rows, fewer than its budget of {model.budget}: there is no head."
         )

@@ -296,3 +296,20 @@ def test_shuffling_uses_weights_of_the_same_rows():
 def test_shuffling_a_stream_that_drifts_is_refused():
     with pytest.raises(ValueError, match="order of the rows"):
         AutoMKLClassifier(40, drift="adapt").fit(X, Y, shuffle=True)
+
+
+def test_a_large_budget_begins_with_rounds_before_it_is_full(monkeypatch):
+    monkeypatch.setattr(rounds, "ROUNDS_FROM", 64)
+    y = Y % 2
+    whole = AutoMKLClassifier(200, update="rounds", random_state=0)
+    expected = whole.score_and_learn(X, y)
+    pieces = AutoMKLClassifier(200, update="rounds", random_state=0)
+    seen = []
+    for begin, end in pairwise([0, 60, 64, 100, 128, 129, 200, 333, N]):
+        seen.append(pieces.score_and_learn(X[begin:end], y[begin:end]))
+        pieces = pickle.loads(pickle.dumps(pieces))
+    assert_array_equal(np.concatenate(seen), expected)
+    assert not whole._learner.kept_X
+    assert whole.n_support_.sum() > 0
+    row_by_row = AutoMKLClassifier(200, random_state=0).fit(X, y)
+    assert whole.mistakes_ < 1.25 * row_by_row.mistakes_

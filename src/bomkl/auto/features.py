@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,24 +53,6 @@ def kernel_matrix(kernel: str, scale: float, a: Float, b: Float) -> Float:
     return np.exp(-distances * scale)
 
 
-def kernel_scale(kernel: str, width: float, rows: Single) -> float:
-    """Scale of a kernel of the pool from rows in its view."""
-    if kernel == "polynomial":
-        return 1 / varying_columns(rows)
-    double = rows.astype(np.float64)
-    if kernel == "laplacian":
-        return 1 / (width * median_distance(double, city_block=True))
-    return 0.5 / (width * median_distance(double)) ** 2
-
-
-def least_pivot(total: float, size: int) -> float:
-    """Pivot of a kernel matrix below which what is left is noise.
-
-    No entry is negative, so the mean of the row sums is close to the largest eigenvalue.
-    """
-    return float(_SMALLEST * total / size)
-
-
 @dataclass
 class KernelFeatures:
     """Nystrom features: ``kernel(x, landmarks) @ whiten``, then a constant 1."""
@@ -88,33 +70,26 @@ class KernelFeatures:
     @classmethod
     def of(cls, geometry: str, kernel: str, width: float, rows: Single, support: NDArray[np.int64]) -> Self:
         """Build the map from kept rows in their view; `support` numbers the rows that are landmarks."""
-        landmarks = rows.astype(np.float64)[support]
-        scale = kernel_scale(kernel, width, rows)
+        double = rows.astype(np.float64)
+        landmarks = double[support]
+        if kernel == "polynomial":
+            scale = 1 / varying_columns(rows)
+        elif kernel == "laplacian":
+            scale = 1 / (width * median_distance(double, city_block=True))
+        else:
+            scale = 0.5 / (width * median_distance(double)) ** 2
         gram = kernel_matrix(kernel, scale, landmarks, landmarks)
-        # Landmarks that others stand for are left out; a triangular whitening costs the core half of a full one
-        factor, order, rank, _ = dpstrf(gram, lower=1, tol=least_pivot(gram.sum(), len(gram)))
+        # No entry is negative, so the mean of the row sums is close to the largest eigenvalue. Landmarks that others
+        # stand for are left out; a triangular whitening costs the core half of what a full one does.
+        factor, order, rank, _ = dpstrf(gram, lower=1, tol=_SMALLEST * gram.sum() / len(gram))
         chosen = order[:rank] - 1
-        whiten = np.tril(dtrtri(factor[:rank, :rank], lower=1)[0]).T
-        return cls.whitened(geometry, kernel, scale, landmarks[chosen], whiten, support[chosen])
-
-    @classmethod
-    def whitened(
-        cls,
-        geometry: str,
-        kernel: str,
-        scale: float,
-        landmarks: NDArray[Any],
-        whiten: Float,
-        support: NDArray[np.int64],
-    ) -> Self:
-        """Take landmarks, one a row, and the matrix from kernel values at them to features."""
-        rank = len(landmarks)
+        landmarks, support = landmarks[chosen], support[chosen]
         tiles = packed(landmarks.T)
         norms = np.zeros(tiles.shape[0] * BLOCK, dtype=np.float32)
-        norms[:rank] = (landmarks.astype(np.float64) ** 2).sum(axis=1)
-        with_constant = np.zeros((rank, rank + 1))
-        with_constant[:, :rank] = whiten
-        return cls(geometry, kernel, scale, tiles, norms, packed(with_constant), rank, support)
+        norms[: len(landmarks)] = (landmarks**2).sum(axis=1)
+        whiten = np.zeros((rank, rank + 1))
+        whiten[:, :rank] = np.tril(dtrtri(factor[:rank, :rank], lower=1)[0]).T
+        return cls(geometry, kernel, scale, tiles, norms, packed(whiten), int(rank), support)
 
     @property
     def width(self) -> int:

@@ -1,9 +1,11 @@
 """Learning in rounds of sums: for large tables, many cores and many machines.
 
-Up to the budget everything is as in `RowLearner`. After that the means of the components stay fixed during a round,
-while every row adds to sums: the information sum h x x' and the pull sum x (y - p) of each component, the same for the
-stacks of the combination, and losses. At the end of the round one Newton step takes the sums in. Rounds grow with the
-rows seen, and their ends lie at absolute row counts. After the budget nothing is changed in place, only replaced.
+Up to the budget, or 1,024 rows of a larger one, everything is as in `RowLearner`. After that the means of the
+components stay fixed during a round, while every row adds to sums: the information sum h x x' and the pull
+sum x (y - p) of each component, the same for the stacks of the combination, and losses. At the end of the round one
+Newton step takes the sums in. Rounds grow with the rows seen, and their ends lie at absolute row counts. While the
+budget is not full, everything is rebuilt from the kept rows at 2,048, 4,096, ... rows and at the budget. In rounds
+nothing is changed in place, only replaced.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from bomkl.auto.task import LearnerSettings
 
 GROWTH = 0.25  # rows of a round, as a share of the rows before it
 LEAST_ROWS = 16  # of a round
+ROUNDS_FROM = 1024  # rows: learning row by row with a larger budget would take longer than all that follows
 KEPT_BY_STACKS = 0.5  # share of their information that the stacks keep from round to round: components get better
 
 
@@ -62,22 +65,27 @@ class RoundLearner(RowLearner):
 
     @property
     def in_rounds(self) -> bool:
-        """Whether the budget is full, so that rounds have begun."""
+        """Whether rounds have begun."""
+        return self.seen >= min(self.settings.budget, ROUNDS_FROM)
+
+    @property
+    def has_head(self) -> bool:
+        """Whether the budget is full: features no longer change, and all that rows add are sums."""
         return self.seen >= self.settings.budget
 
     def round_end(self) -> int:
         """Row count at which the open round ends."""
         end = self.round_start + max(LEAST_ROWS, int(GROWTH * self.round_start))
-        prune = PRUNE_AT * self.settings.budget
-        return min(end, prune) if self.round_start < prune else end
+        events = (self._next_stage(self.round_start), PRUNE_AT * self.settings.budget)
+        return min([end, *(event for event in events if event > self.round_start)])
 
     # ------------------------------------------------------------ learning
 
     def score_and_learn(self, X: Any, y: Float, weight: Float, run: Mapper = map) -> Float:
         """Score rows, each just before it is learned; y are class numbers or targets."""
-        begin = min(max(self.settings.budget - self.seen, 0), len(y))
+        begin = min(max(min(self.settings.budget, ROUNDS_FROM) - self.seen, 0), len(y))
         parts = [super().score_and_learn(X[:begin], y[:begin], weight[:begin], run)] if begin else []
-        if self.loaded and begin < len(y):
+        if self.loaded and self.has_head and begin < len(y):
             self.origin, self.loaded = Origin.of(self.leader, self.mistakes_when_loaded), False
         while begin < len(y):
             end = min(begin + self.round_end() - self.seen, len(y))
@@ -108,9 +116,15 @@ class RoundLearner(RowLearner):
             parts.append(self._open(X[whole:], y[whole:], weight[whole:], run))
         if len(sums) > 1:
             self.sums = total(sums)
+        if not self.has_head:
+            self.kept_X = [*self.kept_X, dense_rows(X, 0, X.shape[0])]
+            self.kept_y, self.kept_weight = [*self.kept_y, y.copy()], [*self.kept_weight, weight.copy()]
+        stage = self._next_stage(self.seen)
         self.seen += len(y)
         if ends:
             self.end_round()
+        if self.seen == stage:
+            self._rebuild(run)
         return joined(parts, self.outputs)
 
     def _open(self, X: Any, y: Float, weight: Float, run: Mapper) -> Float:
@@ -184,7 +198,7 @@ class RoundLearner(RowLearner):
         super().add_class()
 
     def _build(self, X: Float, targets: Float, weight: Float, run: Mapper) -> tuple[Geometry, list[Component]]:
-        if self.seen < self.settings.budget:
+        if not self.in_rounds:
             return super()._build(X, targets, weight, run)
         return self.engine.build(X, targets, weight, self.settings, self.task, run)
 
@@ -251,17 +265,17 @@ class RoundLearner(RowLearner):
         rounds = saved.optional_part("rounds")
         learner = super().from_state(saved, columns)
         if (rounds is not None) != learner.in_rounds:
-            raise saved.wrong("rounds", "there from the budget on", learner.seen)
+            raise saved.wrong("rounds", "there from the first round on", learner.seen)
         if rounds is not None:
             learner._load_round(rounds, columns)
-            learner.loaded = True
+            learner.loaded = learner.has_head
         return learner
 
     def _load_round(self, saved: Saved, columns: int) -> None:
         m, stacks = len(self.components), len(STACK_RIDGES)
         if not all(isinstance(each, RoundsComponent) for each in self.components):
             raise saved.wrong("components", "all of the kind 'rounds'", None)
-        self.round_start = saved.integer("round_start", self.settings.budget, self.seen)
+        self.round_start = saved.integer("round_start", min(self.settings.budget, ROUNDS_FROM), self.seen)
         self.stack_information = saved.array("stack_information", (stacks, m, m))
         sums, block = saved.optional_part("sums"), saved.optional_part("open")
         self.sums = None if sums is None else Sums.from_state(sums, sums_shape(self))

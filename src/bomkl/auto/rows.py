@@ -189,14 +189,15 @@ class RowLearner:
 
     # ------------------------------------------------------------ one chunk
 
-    def _next_stage(self) -> int:
+    def _next_stage(self, seen: int) -> int:
+        """Row count at which everything is rebuilt next; the budget when it is full."""
         stage = min(FIRST_STAGE, self.settings.budget)
-        while stage <= self.seen and stage < self.settings.budget:
+        while stage <= seen and stage < self.settings.budget:
             stage = min(2 * stage, self.settings.budget)
         return stage
 
     def _rows_to_event(self) -> int:
-        events = (self._next_stage(), PRUNE_AT * self.settings.budget, self.seen - self.seen % CHUNK + CHUNK)
+        events = (self._next_stage(self.seen), PRUNE_AT * self.settings.budget, self.seen - self.seen % CHUNK + CHUNK)
         return min(event - self.seen for event in events if event > self.seen)
 
     def _chunk(self, X: Float, y: Float, weight: Float, run: Mapper) -> Float:
@@ -211,7 +212,7 @@ class RowLearner:
             self.kept_X.append(X)
             self.kept_y.append(y.copy())
             self.kept_weight.append(weight.copy())
-        stage = self._next_stage()
+        stage = self._next_stage(self.seen)
         self.seen += len(y)
         if self.seen == stage:
             self._rebuild(run)

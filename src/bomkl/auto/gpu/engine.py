@@ -7,7 +7,9 @@ as in the core, so that sums of a device, of the core and of other machines can 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -30,7 +32,7 @@ from bomkl.auto.sum_engine import newton_parts, sums_shape
 from bomkl.auto.sums import Sums, Whole
 from bomkl.auto.task import LearnerSettings, Task
 
-CHUNK_BLOCKS = 32  # blocks worked on together
+CHUNK_BLOCKS = 128  # blocks worked on together: with fewer, starting work takes longer than the work
 _MOST_PRODUCT_BYTES = 1 << 30  # of the products of the blocks of one component
 _PANELS = 4  # column panels of a symmetric product: with four, 5/8 of it is computed
 _MOST_INFORMATION = 65536.0  # of one row; the core has the same
@@ -87,7 +89,8 @@ class TorchEngine:
         from bomkl.auto.gpu.fit import DeviceFitting
         from bomkl.auto.rebuild import build
 
-        return build(X, targets, weight, settings, task, map, DeviceFitting(self.device))
+        with ThreadPoolExecutor(min(os.cpu_count() or 1, len(KERNELS))) as pool, torch.inference_mode():
+            return build(X, targets, weight, settings, task, pool.map, DeviceFitting(self.device))
 
     def _chunks(self, X: Any) -> Iterator[tuple[Any, int]]:
         size = CHUNK_BLOCKS * ROUND_BLOCK
@@ -302,7 +305,7 @@ def bytes_needed(budget: int) -> int:
     Examples
     --------
     >>> round(bytes_needed(1000) / 2**30, 1), round(bytes_needed(16000) / 2**30, 1)
-    (2.4, 18.5)
+    (3.2, 25.2)
     """
     ranks = [choice.share * budget for choice in KERNELS]
     held = sum(13 * rank * rank for rank in ranks)  # whitening and information

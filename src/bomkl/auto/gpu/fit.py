@@ -9,16 +9,13 @@ import torch
 from numpy.typing import NDArray
 
 from bomkl.auto.component import Component, RoundsComponent
-from bomkl.auto.features import Features, KernelFeatures, kernel_scale, least_pivot
+from bomkl.auto.features import Features, KernelFeatures
 from bomkl.auto.fit import LEAST_CURVATURE, ROUNDS, SMALL_NEWTON_STEP, SMALL_STEP
 from bomkl.auto.geometry import Float, Single, Views
-from bomkl.auto.gpu.kernels import laplacian_values
 from bomkl.auto.gpu.losses import means, pulls_and_curvature
 from bomkl.auto.gpu.model import DeviceFeatures, tensor
 from bomkl.auto.information import Information
 from bomkl.auto.task import Task
-
-_STEPS_AT_ONCE = 64  # steps of a factorisation between two looks at how far it has come
 
 
 class DeviceFitting:
@@ -31,16 +28,8 @@ class DeviceFitting:
         self, geometry: str, kernel: str, width: float, rows: Single, support: NDArray[np.int64]
     ) -> KernelFeatures:
         """Build the map of `KernelFeatures.of`."""
-        scale = kernel_scale(kernel, width, rows)
-        landmarks = tensor(rows[support], self._device, torch.float64)
-        gram = _kernel_matrix(kernel, scale, landmarks)
-        factor, order = pivoted_cholesky(gram, least_pivot(float(gram.sum()), len(gram)))
-        eye = torch.eye(len(factor), dtype=factor.dtype, device=factor.device)
-        whiten = torch.linalg.solve_triangular(factor, eye, upper=False).T
-        chosen = order.cpu().numpy()
-        return KernelFeatures.whitened(
-            geometry, kernel, scale, rows[support][chosen], whiten.cpu().numpy(), support[chosen]
-        )
+        # on the processor: which landmarks stay must not depend on where the model learns
+        return KernelFeatures.of(geometry, kernel, width, rows, support)
 
     def means(
         self, features: Features, views: Views, y: Float, weight: Float, ridge: float, task: Task
@@ -95,45 +84,3 @@ def _information(F: Any, double: Any, h: Any, ridge: float) -> tuple[Any, Any]:
             return matrix, factor
         ridge = ridge if scaled.dtype == torch.float32 else ridge + 1e-12 * float(matrix.trace())
         scaled = double * roots
-
-
-def _kernel_matrix(kernel: str, scale: float, z: Any) -> Any:
-    if kernel == "polynomial":
-        return (1 + z @ z.T * scale) ** 2
-    if kernel == "laplacian":
-        return laplacian_values(z.float(), z.T.float().contiguous(), scale).double()
-    norms = (z * z).sum(dim=1)
-    return torch.exp(-scale * (norms[:, None] + norms[None] - 2 * z @ z.T).clamp_min(0))
-
-
-def pivoted_cholesky(matrix: Any, least: float) -> tuple[Any, Any]:
-    """Lower triangular factor of the best rows of a matrix, and their numbers, while pivots are above `least`.
-
-    Examples
-    --------
-    >>> factor, order = pivoted_cholesky(torch.tensor([[1.0, 1, 0], [1, 1, 0], [0, 0, 4]]).double(), 1e-9)
-    >>> factor.tolist(), order.tolist()
-    ([[2.0, 0.0], [0.0, 1.0]], [2, 0])
-    """
-    n = len(matrix)
-    factor = torch.zeros((n, n), dtype=matrix.dtype, device=matrix.device)  # factor[k] is its column k
-    left = matrix.diagonal().clone()
-    order = torch.zeros(n, dtype=torch.int64, device=matrix.device)
-    pivots = torch.zeros(n, dtype=matrix.dtype, device=matrix.device)
-    rank = 0
-    for k in range(n):
-        pivot = left.argmax()
-        pivots[k] = left[pivot]
-        column = matrix[pivot] - factor[:k].T @ factor[:k, pivot]
-        column = column / left[pivot].clamp_min(1e-300).sqrt()
-        factor[k] = column
-        order[k] = pivot
-        left = left - column * column
-        left[pivot] = -torch.inf
-        if (k + 1) % _STEPS_AT_ONCE == 0 or k + 1 == n:
-            good = int((pivots[: k + 1] > least).cumprod(dim=0).sum())
-            rank = good
-            if good <= k:
-                break
-    chosen = order[:rank]
-    return factor[:rank][:, chosen].T.tril(), chosen
