@@ -212,11 +212,8 @@ class _Run:
             while self.done_passes < passes:
                 saved = self.row
                 for block in self._blocks(signals):
-                    self.learned_here = True
-                    yield from self._noted(self.validation.learn(block.X, block.y, block.weight))
+                    yield from self._noted(self._learn_block(block))
                     _check_classes(self.validation.estimator, self.stream)
-                    self.fingerprint.add(block)
-                    self.row += block.n_rows
                     if self.predictions is not None:
                         self.predictions.flush()
                     if table.is_due:
@@ -240,11 +237,19 @@ class _Run:
                 print(f"bomkl: {self.output} holds the rows before the error, and --resume goes on.", file=sys.stderr)
             raise
 
+    def _learn_block(self, block: Block) -> list[Progress]:
+        """Learn from a block, and note how many of its rows were learned even if the others could not be."""
+        before = self.validation.tally.rows
+        try:
+            return self.validation.learn(block.X, block.y, block.weight)
+        finally:
+            if learned := self.validation.tally.rows - before:
+                self.fingerprint.add(block.between(0, learned))
+                self.row += learned
+                self.learned_here = True
+
     def _blocks(self, signals: Deferred) -> Iterator[Block]:
         """Blocks of this pass that are left to learn from; those before are read again and compared."""
-        from bomkl.streams import Block
-        from bomkl.streams.parts import Rows
-
         left = 0 if self.only_new else self.row
         if self.only_new:
             self.fingerprint, self.only_new = type(self.fingerprint)(self.before.to_dict()), False
@@ -254,12 +259,11 @@ class _Run:
                 block = next(blocks, None)
                 if block is not None and left:
                     known = min(left, block.n_rows)
-                    rows = Rows(block.X, block.y, block.weight)
-                    self.fingerprint.add(Block(*rows.between(0, known)))
+                    self.fingerprint.add(block.between(0, known))
                     left -= known
                     if left == 0 and self.fingerprint.to_dict() != self.before.to_dict():
                         self._refuse_other_rows()
-                    block = Block(*rows.between(known, block.n_rows)) if known < block.n_rows else None
+                    block = block.between(known, block.n_rows) if known < block.n_rows else None
                     if block is None:
                         continue
             if block is None:

@@ -61,6 +61,20 @@ class Block(tuple[Any, Any]):
         """How many rows there are."""
         return Rows(self.X, self.y).n_rows
 
+    def between(self, begin: int, end: int) -> Block:
+        """Take some rows, one after the other.
+
+        Parameters
+        ----------
+        begin, end : int
+            The first of them, and the one after the last.
+
+        Returns
+        -------
+        Block
+        """
+        return Block(*Rows(self.X, self.y, self.weight).between(begin, end))
+
 
 def open_stream(
     inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
