@@ -49,6 +49,8 @@ class TorchEngine:
 
     def __init__(self, device: str) -> None:
         self.device = torch.device(device)
+        # PyTorch loads its solvers when they are first used, and fails where two threads do that at once
+        torch.linalg.cholesky_ex(torch.eye(1, dtype=torch.float64, device=self.device))
         self._held: dict[str, tuple[Any, Any]] = {}
 
     def scores(self, learner: RowLearner, X: Any, run: Mapper) -> Float:
