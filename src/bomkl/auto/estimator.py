@@ -422,4 +422,4 @@ def _array_bytes(value: Any) -> int:
     if isinstance(value, list | tuple):
         return sum(_array_bytes(each) for each in value)
     parts = value if isinstance(value, dict) else getattr(value, "__dict__", {})
-    return sum(_array_bytes(each) for each in parts.values())
+    return sum(_array_bytes(each) for each in list(parts.values()))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Generator
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,8 @@ ROUNDS = 30
 SMALL_STEP = 1e-3
 SMALL_NEWTON_STEP = 0.03  # of the exact Newton method, which squares its error with every step
 LEAST_CURVATURE = 1e-5
+
+T = TypeVar("T")
 
 
 def softmax(f: Float) -> Float:
@@ -39,6 +42,23 @@ def ridge_fit(F: Float, y: Float, weight: Float, ridge: float, task: Task) -> tu
     >>> w[0, 0], P[0, 0]
     (np.float64(3.0), np.float64(0.25))
     """
+    return finished(ridge_fit_steps(F, y, weight, ridge, task))
+
+
+def finished(steps: Generator[None, None, T]) -> T:
+    """Take all steps of a piece of work and return its result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+def ridge_fit_steps(
+    F: Float, y: Float, weight: Float, ridge: float, task: Task
+) -> Generator[None, None, tuple[Float, Float]]:
+    """Do what `ridge_fit` does in steps, each about as long as the others."""
     w = np.zeros((F.shape[1], y.shape[1]))
     small = SMALL_NEWTON_STEP if task is Task.BINARY else SMALL_STEP
     single = F.astype(np.float32)
@@ -50,6 +70,7 @@ def ridge_fit(F: Float, y: Float, weight: Float, ridge: float, task: Task) -> tu
         w += step
         if np.abs(step).max() < small:
             break
+        yield
     lower, _ = dpotri(factor, lower=1)
     covariance = np.tril(lower) + np.tril(lower, -1).T
     return w, covariance

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import cache
 from typing import Any, Protocol
 
@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from bomkl.auto.component import Component, NewtonComponent
 from bomkl.auto.constants import KERNELS
 from bomkl.auto.features import Features, KernelFeatures, LinearFeatures
-from bomkl.auto.fit import fitted_means, ridge_fit
+from bomkl.auto.fit import T, finished, fitted_means, ridge_fit_steps
 from bomkl.auto.geometry import Float, Geometry, Single, Views, two_valued_scale, varying_columns
 from bomkl.auto.task import LearnerSettings, Task
 
 _LEAST_RELEVANCE = 0.05
 _LEAST_DOUBT = 0.02
+Steps = Generator[None, None, T]  # a piece of work that can be left off between two steps
 
 
 class Mapper(Protocol):
@@ -77,15 +78,32 @@ class HostFitting:
         self, features: Features, views: Views, y: Float, weight: Float, ridge: float, task: Task
     ) -> tuple[Float, Float]:
         """Posterior mean and the scores it gives the rows."""
+        return finished(self.means_steps(features, views, y, weight, ridge, task))
+
+    def means_steps(
+        self, features: Features, views: Views, y: Float, weight: Float, ridge: float, task: Task
+    ) -> Steps[tuple[Float, Float]]:
+        """Do what `means` does in steps."""
         F = _used(features, views)
-        w, _ = ridge_fit(F, y, weight, ridge, task)
+        yield
+        w, _ = yield from ridge_fit_steps(F, y, weight, ridge, task)
         return w, F @ w
 
     def component(
         self, name: str, features: Features, views: Views, y: Float, weight: Float, ridge: float, task: Task
     ) -> Component:
         """Make a component that starts from ridge regression on features."""
-        return self._kind.fitted(name, features, *ridge_fit(_used(features, views), y, weight, ridge, task), ridge)
+        return finished(self.component_steps(name, features, views, y, weight, ridge, task))
+
+    def component_steps(
+        self, name: str, features: Features, views: Views, y: Float, weight: Float, ridge: float, task: Task
+    ) -> Steps[Component]:
+        """Do what `component` does in steps."""
+        F = _used(features, views)
+        yield
+        w, covariance = yield from ridge_fit_steps(F, y, weight, ridge, task)
+        yield
+        return self._kind.fitted(name, features, w, covariance, ridge)
 
 
 def _used(features: Features, views: Views) -> Float:
@@ -102,34 +120,129 @@ def build(
     fitting: Fitting,
 ) -> tuple[Geometry, list[Component]]:
     """Make the views of the columns and the components, fitted to the first rows of a stream."""
-    with one_blas_thread:
-        geometry = Geometry.of(X)
-        views = geometry.views(X, ("standard", "normal"))
-        n = len(X)
+    return Rebuild(X, targets, weight, settings, task, fitting).finish(run)
 
-        def probe(j: int) -> tuple[Float, Float]:
-            rows = views[("standard", "normal")[j]]
-            landmarks = _draw(np.ones(n), max(settings.budget // 4, 1), settings.seed, 100 + j)
-            return probe_fit(rows, landmarks, targets, weight, task, fitting)
 
-        doubts, relevances = zip(*run(probe, (0, 1)), strict=True)
-        doubt = doubts[0] + doubts[1] + _LEAST_DOUBT
-        floor = two_valued_scale(X)
-        geometry.relevance = {name: each * floor for name, each in zip(("standard", "normal"), relevances, strict=True)}
-        views = geometry.views(X, {choice.geometry for choice in KERNELS} | {"standard", "normal"})
+class Rebuild:
+    """What `build` does, all at once or in steps that may lie far apart; the result is the same.
 
-        def component(i: int) -> Component:
-            features: Features
-            if i == len(KERNELS):
-                name, features, ridge = "linear", LinearFeatures.of(X.shape[1]), max(1.0, varying_columns(X) / 2)
-            else:
-                choice = KERNELS[i]
-                support = _draw(doubt, max(int(choice.share * settings.budget), 1), settings.seed, i)
-                name, rows, ridge = choice.name, views[choice.geometry], choice.ridge
-                features = fitting.kernel_features(choice.geometry, choice.kind, choice.width, rows, support)
-            return fitting.component(name, features, views, targets, weight, ridge, task)
+    It is a function of the rows it is given, so a learner and its fork may share one: a step that one of them takes is
+    a step for both. A step that fails leaves what was done before it.
+    """
 
-        return geometry, in_order(run, component, [choice.share for choice in KERNELS] + [0.0])
+    def __init__(
+        self, X: Float, targets: Float, weight: Float, settings: LearnerSettings, task: Task, fitting: Fitting
+    ) -> None:
+        self.X, self.targets, self.weight = X, targets, weight
+        self.settings, self.task, self.fitting = settings, task, fitting
+        self._geometry: Geometry | None = None
+        self._views: Views = {}
+        self._probes: dict[int, tuple[Float, Float]] = {}
+        self._doubt: Float | None = None
+        self._components: dict[int, Component] = {}
+        self._going: Generator[float, None, None] | None = None
+        self._done = 0.0
+
+    def __deepcopy__(self, memo: Any) -> None:
+        return None  # a copy begins anew: two learners that both go on must not share components
+
+    def finish(self, run: Mapper) -> tuple[Geometry, list[Component]]:
+        """Do all that is left, on several threads where `run` has them."""
+        self._going = None
+        with one_blas_thread:
+            self._look()
+            left = [j for j in (0, 1) if j not in self._probes]
+            self._probes |= zip(left, run(lambda j: finished(self._probe(j)), left), strict=True)
+            self._weigh()
+            # the costly ones begun first, so that two threads end together
+            left = sorted((i for i in range(len(_COSTS)) if i not in self._components), key=lambda i: -_COSTS[i])
+            self._components |= zip(left, run(lambda i: finished(self._component(i)), left), strict=True)
+        assert self._geometry is not None
+        return self._geometry, [self._components[i].fork() for i in range(len(_COSTS))]
+
+    def advance(self, share: float) -> None:
+        """Go on until such a share of the work is done."""
+        with one_blas_thread:
+            while self._done < share:
+                self._going = self._going or self._steps()
+                try:
+                    self._done = next(self._going, 1.0)
+                except BaseException:
+                    self._going = None  # what it was at is lost, what it had stored is not
+                    raise
+
+    def _steps(self) -> Generator[float, None, None]:
+        """Take the steps one by one; yields the share of the work that is done."""
+        whole, done = 2 * _PROBE_COST + sum(_COSTS), 0.0
+        self._look()
+        yield 0.0
+        for j in (0, 1):
+            if j not in self._probes:
+                self._probes[j] = yield from _shares(self._probe(j), done / whole, _PROBE_COST / whole)
+            done += _PROBE_COST
+        self._weigh()
+        for i, cost in enumerate(_COSTS):
+            if i not in self._components:
+                self._components[i] = yield from _shares(self._component(i), done / whole, cost / whole)
+            done += cost
+
+    def _look(self) -> None:
+        if self._geometry is None:
+            geometry = Geometry.of(self.X)
+            self._views = geometry.views(self.X, ("standard", "normal"))
+            self._geometry = geometry
+
+    def _probe(self, j: int) -> Steps[tuple[Float, Float]]:
+        rows = self._views[("standard", "normal")[j]]
+        landmarks = _draw(np.ones(len(rows)), max(self.settings.budget // 4, 1), self.settings.seed, 100 + j)
+        return probe_steps(rows, landmarks, self.targets, self.weight, self.task, self.fitting)
+
+    def _weigh(self) -> None:
+        """Take from the probes which rows are in doubt and which columns matter."""
+        if self._doubt is None:
+            assert self._geometry is not None
+            floor = two_valued_scale(self.X)
+            self._geometry.relevance = {
+                name: self._probes[j][1] * floor for j, name in enumerate(("standard", "normal"))
+            }
+            names = {choice.geometry for choice in KERNELS} | {"standard", "normal"}
+            self._views = self._geometry.views(self.X, names)
+            self._doubt = self._probes[0][0] + self._probes[1][0] + _LEAST_DOUBT
+
+    def _component(self, i: int) -> Steps[Component]:
+        features: Features
+        if i == len(KERNELS):
+            columns = self.X.shape[1]
+            name, features, ridge = "linear", LinearFeatures.of(columns), max(1.0, varying_columns(self.X) / 2)
+        else:
+            assert self._doubt is not None
+            choice = KERNELS[i]
+            count = max(int(choice.share * self.settings.budget), 1)
+            support = _draw(self._doubt, count, self.settings.seed, i)
+            name, rows, ridge = choice.name, self._views[choice.geometry], choice.ridge
+            features = self.fitting.kernel_features(choice.geometry, choice.kind, choice.width, rows, support)
+            yield
+        arguments = name, features, self._views, self.targets, self.weight, ridge, self.task
+        if isinstance(self.fitting, HostFitting):
+            return (yield from self.fitting.component_steps(*arguments))
+        return self.fitting.component(*arguments)
+
+
+_PROBE_COST = 0.1  # of a probe and of each component, in a unit of its own
+_COSTS = [choice.share**2 + 0.02 for choice in KERNELS] + [0.02]
+
+
+def _shares(steps: Steps[T], done: float, cost: float) -> Generator[float, None, T]:
+    """Take the steps of one piece of work; yields the share of the whole that is done, if it has about ten."""
+    count = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        count += 1
+        yield done + cost * min(count / 10, 0.95)
 
 
 def _draw(weights: Float, count: int, seed: int, purpose: int) -> NDArray[np.int64]:
@@ -138,12 +251,17 @@ def _draw(weights: Float, count: int, seed: int, purpose: int) -> NDArray[np.int
     return np.sort(np.argsort(-np.log(u) / weights, kind="stable")[:count])
 
 
-def probe_fit(
+def probe_steps(
     rows: Single, landmarks: NDArray[np.int64], y: Float, weight: Float, task: Task, fitting: Fitting
-) -> tuple[Float, Float]:
-    """How much each row is in doubt, and how relevant each column is, by a kernel fit on the kept rows."""
+) -> Steps[tuple[Float, Float]]:
+    """Find how much each row is in doubt, and how relevant each column is, by a kernel fit on the kept rows."""
     features = fitting.kernel_features("probe", "gaussian", 0.5, rows, landmarks)
-    w, scores = fitting.means(features, {"probe": rows}, y, weight, 0.1, task)
+    yield
+    if isinstance(fitting, HostFitting):
+        w, scores = yield from fitting.means_steps(features, {"probe": rows}, y, weight, 0.1, task)
+    else:
+        w, scores = fitting.means(features, {"probe": rows}, y, weight, 0.1, task)
+    yield
     doubt = np.abs(y - fitted_means(scores, task)).max(axis=1) / 2
     gram, whiten, places = features.values({"probe": rows}), features.whitening(), features.landmark_rows()
     slope = np.zeros(rows.shape[1])

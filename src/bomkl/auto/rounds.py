@@ -202,6 +202,10 @@ class RoundLearner(RowLearner):
             return super()._build(X, targets, weight, run)
         return self.engine.build(X, targets, weight, self.settings, self.task, run)
 
+    def late(self, stage: int) -> int:
+        """No rows: rounds begin when the budget is full."""
+        return 0
+
     def _rebuild(self, run: Mapper) -> None:
         super()._rebuild(run)
         if self.in_rounds:

@@ -1,13 +1,15 @@
 """The learner behind the estimators: rows in, scores made before each label out.
 
-While no more than `budget` rows have come, all are kept, and at 8, 16, 32, ... rows and at the budget everything is
-rebuilt from them. After that each component learns every row, and only the landmarks stay. Rebuilds, blocks and pruning
-happen at absolute row counts, so that how a stream is cut into calls changes nothing.
+While no more than `budget` rows have come, all are kept, and from the first 8, 16, 32, ... rows and at the budget
+everything is rebuilt. What is rebuilt from 128 rows or more takes its place a little later and learns the rows between
+then; meanwhile every row does a part of the work. After that each component learns every row, and only the landmarks
+stay. Rebuilds, blocks and pruning happen at absolute row counts, so how a stream is cut into calls changes nothing.
 """
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Self
 
@@ -17,10 +19,10 @@ from numpy.typing import NDArray
 from bomkl._core import BLOCK, NotFiniteError, OneRow
 from bomkl.auto.combination import Combination
 from bomkl.auto.component import Component, NewtonComponent, Scorer, Shape, component_from_state, component_state
-from bomkl.auto.constants import CHUNK, COMPONENTS, FIRST_STAGE, KEEP, PRUNE_AT
+from bomkl.auto.constants import CHUNK, COMPONENTS, FIRST_STAGE, KEEP, LATE_FROM, LATEST, LEAST_LATE, PRUNE_AT
 from bomkl.auto.geometry import Float, Geometry, Single
 from bomkl.auto.one_row import one_row_of
-from bomkl.auto.rebuild import HostFitting, Mapper, build, in_order, target_scale
+from bomkl.auto.rebuild import HostFitting, Mapper, Rebuild, in_order, target_scale
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.task import LearnerSettings, Task
 
@@ -81,6 +83,7 @@ class RowLearner:
         self.components: list[Component] = []
         self.shared = False  # whether another thread may be reading it, so that it must not change
         self.one_row: OneRow | None = None
+        self.rebuild: Rebuild | None = None  # one that has begun
         self._begin_pool()
 
     def _begin_pool(self) -> None:
@@ -189,12 +192,22 @@ class RowLearner:
 
     # ------------------------------------------------------------ one chunk
 
+    def late(self, stage: int) -> int:
+        """Rows that come between those a model is rebuilt from and its taking its place; it learns them then."""
+        return 0 if stage < LATE_FROM else max(stage // LATEST, LEAST_LATE)
+
     def _next_stage(self, seen: int) -> int:
-        """Row count at which everything is rebuilt next; the budget when it is full."""
-        stage = min(FIRST_STAGE, self.settings.budget)
-        while stage <= seen and stage < self.settings.budget:
-            stage = min(2 * stage, self.settings.budget)
-        return stage
+        """Row count at which a rebuilt model takes its place next; the last such count when the budget is full."""
+        due = 0
+        for stage in self._stages():
+            due = stage + self.late(stage)
+            if due > seen:
+                break
+        return due
+
+    def _built_from(self, due: int) -> int:
+        """First rows that the model that takes its place at a row count is built from."""
+        return next(stage for stage in self._stages() if stage + self.late(stage) == due)
 
     def _rows_to_event(self) -> int:
         events = (self._next_stage(self.seen), PRUNE_AT * self.settings.budget, self.seen - self.seen % CHUNK + CHUNK)
@@ -212,10 +225,12 @@ class RowLearner:
             self.kept_X.append(X)
             self.kept_y.append(y.copy())
             self.kept_weight.append(weight.copy())
-        stage = self._next_stage(self.seen)
+        due = self._next_stage(self.seen)
         self.seen += len(y)
-        if self.seen == stage:
+        if self.seen == due and self.support is None:
             self._rebuild(run)
+        elif self.support is None and self._built_from(due) <= self.seen < due:
+            self._work_ahead(self._built_from(due), due)
         if self.seen == PRUNE_AT * self.settings.budget:
             self._prune()
         if self.seen % CHUNK == 0:
@@ -289,17 +304,43 @@ class RowLearner:
             self._book_errors()
         X, y, weight = self._kept()
         self.kept_X, self.kept_y, self.kept_weight = [X], [y], [weight]
+        stage = self._built_from(self.seen)
         if self.task.is_regression:
-            self.centre, self.spread = target_scale(y, self.settings.huber)
-        self.geometry, self.components = self._build(X, self._targets(y), weight, run)
-        if self.seen == self.settings.budget:
-            self.support = X
+            self.centre, self.spread = target_scale(y[:stage], self.settings.huber)
+        self.geometry, self.components = self._build(X[:stage], self._targets(y[:stage]), weight[:stage], run)
+        self.rebuild = None
+        if stage < self.seen:
+            views, targets, weight = self.views(X[stage:]), self._targets(y[stage:]), weight[stage:]
+            for component in self.components:
+                component.score_and_learn(views, targets, weight, self.task, self.settings.forget, stage)
+        if stage == self.settings.budget:
+            self.support = X[:stage]
             self.kept_X, self.kept_y, self.kept_weight = [], [], []
             self._forget_unused_rows()
             self.combination.loss_sum[:] = 0
 
     def _build(self, X: Float, targets: Float, weight: Float, run: Mapper) -> tuple[Geometry, list[Component]]:
-        return build(X, targets, weight, self.settings, self.task, run, HostFitting(NewtonComponent))
+        begun = self.rebuild
+        if begun is None or begun.targets.shape != targets.shape:
+            begun = Rebuild(X, targets, weight, self.settings, self.task, HostFitting(NewtonComponent))
+        return begun.finish(run)
+
+    def _work_ahead(self, stage: int, due: int) -> None:
+        """Do a part of the next rebuild, so that rows that come singly do not have to wait for all of it."""
+        if self.rebuild is None or self.rebuild.targets.shape != (stage, self.outputs):
+            X, y, weight = (each[:stage] for each in self._kept())
+            scale = target_scale(y, self.settings.huber) if self.task.is_regression else (0.0, 1.0)
+            targets = self.task.targets(y, self.n_classes, *scale)
+            self.rebuild = Rebuild(X, targets, weight, self.settings, self.task, HostFitting(NewtonComponent))
+        self.rebuild.advance((self.seen - stage + 1) / (due - stage + 1))
+
+    def _stages(self) -> Iterator[int]:
+        """Row counts that models are built from."""
+        stage = min(FIRST_STAGE, self.settings.budget)
+        while stage < self.settings.budget:
+            yield stage
+            stage = min(2 * stage, self.settings.budget)
+        yield stage
 
     def _book_errors(self) -> None:
         """Put errors aside in units of the target, whose scale is about to change."""
@@ -337,7 +378,7 @@ class RowLearner:
         """Rows in memory: all while the budget lasts, then the landmarks."""
         if self.support is not None:
             return self.support
-        return np.vstack(self.kept_X) if self.kept_X else np.empty((0, 0))
+        return np.vstack(self.kept_X)[: self.settings.budget] if self.kept_X else np.empty((0, 0))
 
     def kernel_weights(self) -> Float:
         """Part of each component in the combination; zero for those that were dropped."""
@@ -420,8 +461,10 @@ class RowLearner:
 
     def _load_rows(self, saved: Saved, columns: int) -> None:
         kept, support = saved.optional_part("kept"), saved.optional_part("support")
-        full = self.seen >= self.settings.budget
-        if (kept is not None) != (self.seen > 0 and not full) or (support is not None) != full:
+        budget = self.settings.budget
+        if (kept is not None) != (self.seen > 0 and support is None) or not (
+            self.seen >= budget if support is not None else self.seen < budget + self.late(budget)
+        ):
             raise saved.wrong("kept", "the rows so far below the budget, and none beyond it", self.seen)
         if kept is not None:
             low, high = self.target_limits()
