@@ -27,7 +27,7 @@ CASES = {
     "multiclass": (lambda **k: AutoMKLClassifier(40, random_state=0, **k), Y),
     "regression": (lambda **k: AutoMKLRegressor(40, random_state=0, **k), X[:, 0] * X[:, 1] + Y),
     "huber": (lambda **k: AutoMKLRegressor(40, loss="huber", random_state=0, **k), X[:, 0] * X[:, 1] + Y),
-    "late models": (lambda **k: AutoMKLClassifier(140, random_state=0, **k), Y % 2),
+    "late models": (lambda **k: AutoMKLClassifier(380, random_state=0, **k), Y % 2),
     "late models of numbers": (lambda **k: AutoMKLRegressor(300, loss="huber", random_state=0, **k), X[:, 0] + Y),
     "drift": (lambda **k: AutoMKLClassifier(40, drift="adapt", random_state=0, **k), flipping(Y % 2)),
 }

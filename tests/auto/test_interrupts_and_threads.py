@@ -27,7 +27,7 @@ MODELS = {
     "classes, drift": (lambda: AutoMKLClassifier(30, drift="adapt", random_state=0), LABELS > 0),
     "classes, rounds": (lambda: AutoMKLClassifier(60, update="rounds", random_state=0), LABELS),
     "classes, threads": (lambda: AutoMKLClassifier(60, n_jobs=2, random_state=0), LABELS),
-    "late models": (lambda: AutoMKLClassifier(200, random_state=0), LABELS),
+    "late models": (lambda: AutoMKLClassifier(300, random_state=0), LABELS),
     "numbers": (lambda: AutoMKLRegressor(60, random_state=0), TARGETS),
     "numbers, drift": (lambda: AutoMKLRegressor(30, drift="adapt", random_state=0), TARGETS),
 }

@@ -17,7 +17,7 @@ CASES = {
     "classes that come later": (lambda **k: AutoMKLClassifier(40, random_state=0, **k), np.array(list("dbca"))[Y]),
     "numbers": (lambda **k: AutoMKLRegressor(40, random_state=0, **k), X[:, 0] * X[:, 1] + Y),
     "huber": (lambda **k: AutoMKLRegressor(40, loss="huber", random_state=0, **k), 9 * X[:, 0] * X[:, 1] + Y),
-    "late models": (lambda **k: AutoMKLRegressor(140, random_state=0, **k), X[:, 0] * X[:, 1] + Y),
+    "late models": (lambda **k: AutoMKLRegressor(280, random_state=0, **k), X[:, 0] * X[:, 1] + Y),
     "drift": (lambda **k: AutoMKLRegressor(40, drift="adapt", random_state=0, **k), X[:, 0] * X[:, 1] + Y),
     "rounds": (lambda **k: AutoMKLClassifier(40, update="rounds", random_state=0, **k), Y % 2),
 }

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 FIRST_STAGE = 8  # rows after which the first model is built; it is rebuilt at 16, 32, ... and at the budget
-LATE_FROM = 128  # rows from which on a rebuilt model takes its place later, so that no row has to wait for all the work
-LATEST = 16  # by how much later: the rows it is built from divided by this, at least LEAST_LATE
-LEAST_LATE = 32
+LATE_FROM = 256  # rows from which on a rebuilt model takes its place later, so that no row has to wait for all the work
+LATE = 32  # by how much later: the rows it is built from divided by this
 PRUNE_AT = 4  # budgets after which only the best kernels go on
 KEEP = 5  # kernels that go on
 STACK_RIDGES = (10.0, 100.0)

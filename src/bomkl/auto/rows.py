@@ -1,7 +1,7 @@
 """The learner behind the estimators: rows in, scores made before each label out.
 
 While no more than `budget` rows have come, all are kept, and from the first 8, 16, 32, ... rows and at the budget
-everything is rebuilt. What is rebuilt from 128 rows or more takes its place a little later and learns the rows between
+everything is rebuilt. What is rebuilt from 256 rows or more takes its place a little later and learns the rows between
 then; meanwhile every row does a part of the work. After that each component learns every row, and only the landmarks
 stay. Rebuilds, blocks and pruning happen at absolute row counts, so how a stream is cut into calls changes nothing.
 """
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from bomkl._core import BLOCK, NotFiniteError, OneRow
 from bomkl.auto.combination import Combination
 from bomkl.auto.component import Component, NewtonComponent, Scorer, Shape, component_from_state, component_state
-from bomkl.auto.constants import CHUNK, COMPONENTS, FIRST_STAGE, KEEP, LATE_FROM, LATEST, LEAST_LATE, PRUNE_AT
+from bomkl.auto.constants import CHUNK, COMPONENTS, FIRST_STAGE, KEEP, LATE, LATE_FROM, PRUNE_AT
 from bomkl.auto.geometry import Float, Geometry, Single
 from bomkl.auto.one_row import one_row_of
 from bomkl.auto.rebuild import HostFitting, Mapper, Rebuild, in_order, target_scale
@@ -194,7 +194,7 @@ class RowLearner:
 
     def late(self, stage: int) -> int:
         """Rows that come between those a model is rebuilt from and its taking its place; it learns them then."""
-        return 0 if stage < LATE_FROM else max(stage // LATEST, LEAST_LATE)
+        return 0 if stage < LATE_FROM else stage // LATE
 
     def _next_stage(self, seen: int) -> int:
         """Row count at which a rebuilt model takes its place next; the last such count when the budget is full."""
