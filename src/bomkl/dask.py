@@ -159,17 +159,17 @@ class _DaskRunner:
         self.held: dict[int, Any] = {}  # partitions that a round has taken a part of: the next one takes more
         self.static: Any = None
 
-    def summaries(self, regression: bool) -> list[Summary]:
+    def summaries(self, regression: bool, done: Callable[[int], Any]) -> list[Summary]:
         """Rows and labels of each partition."""
-        count = len(self.tables)
-        with progress_bar(count, "counting rows", "partition") as bar:
-            found: dict[int, Summary] = {}
-            for i, each in self._results(
-                count, lambda i: delayed(_summary)(self.tables[i], i, regression), lambda i: [i]
-            ):
-                found[i] = each
-                bar.update(1)
-        return [found[i] for i in range(count)]
+        found: dict[int, Summary] = {}
+
+        def task(i: int) -> Any:
+            return delayed(_summary)(self.tables[i], i, regression)
+
+        for i, each in self._results(len(self.tables), task, lambda i: [i]):
+            found[i] = each
+            done(1)
+        return [found[i] for i in range(len(self.tables))]
 
     def head(self, pieces: list[Piece]) -> list[tuple[Any, Any]]:
         """Rows of each piece, in order."""
@@ -338,7 +338,9 @@ class _DaskEstimator(BaseEstimator):  # type: ignore[misc]
         parts, columns = _delayed_parts(X, y, target)
         with _client(self.client) as client:
             runner = _DaskRunner(client, parts, target, columns)
-            job = Job(model, runner.summaries(self._regression))
+            with progress_bar(len(parts), "counting rows", "partition") as bar:
+                summaries = runner.summaries(self._regression, bar.update)
+            job = Job(model, summaries)
             if resume and self.checkpoint is not None and os.path.exists(self.checkpoint):
                 saved = modelfile.read(self.checkpoint)
                 notes = saved.notes.get("partitions")
@@ -523,3 +525,12 @@ def _client(given: Any) -> Iterator[Any]:
             yield client
         return
     yield current
+
+
+@contextlib.contextmanager
+def cluster_runner(address: str, read: Callable[[int], tuple[Any, Any]], count: int) -> Iterator[Any]:
+    """Yield a runner on the cluster of a scheduler, whose workers read partitions themselves."""
+    from distributed import Client
+
+    with Client(address) as client:
+        yield _DaskRunner(client, [delayed(read)(i) for i in range(count)], None, None)

@@ -52,6 +52,12 @@ def train(
     json_lines: Annotated[
         bool, typer.Option("--json", help="Write progress as JSON lines to standard output.")
     ] = False,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Learn from files in partitions, with this many processes.")
+    ] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(help="The same on a Dask cluster: address of its scheduler.", metavar="ADDRESS")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No table.")] = False,
 ) -> None:
     """Learn from rows and save the model.
@@ -67,6 +73,19 @@ def train(
         raise UsageError("--only-new is for a run that is resumed. Give --resume as well.")
     if predictions not in (None, "-"):
         check_output("--predictions", predictions)
+    if workers is not None or scheduler is not None:
+        from bomkl.cli.workers import train_in_partitions
+
+        if workers is not None and scheduler is not None:
+            raise UsageError("--workers and --scheduler exclude each other.")
+        if passes > 1 or checkpoint_every or only_new or start_from or predictions or json_lines:
+            raise UsageError(
+                "--workers and --scheduler take no --passes, --checkpoint-every, --only-new, --from, "
+                "--predictions or --json; the model file is written after each round."
+            )
+        with locked(output):
+            train_in_partitions(read_settings(algorithm, rows), inputs, output, workers, scheduler, resume, quiet)
+        return
     table, run = ProgressTable(quiet), None
     with Deferred() as signals, locked(output):
         try:

@@ -31,7 +31,7 @@ def read_parquet(file: BinaryIO, reading: Reading) -> Iterator[Part]:
     if not file.seekable():
         raise StreamError(f"{reading.file}: Parquet cannot be read from a pipe; pass the path of a file")
     with _readable(reading.file, "Parquet"):
-        table = pyarrow.parquet.ParquetFile(file)
+        table = pyarrow.parquet.ParquetFile(file, pre_buffer=False)  # which would hold all that was read
         batches = table.iter_batches(batch_size=reading.options.block_rows, use_threads=False)
     yield from _arrow_parts(batches, reading, "Parquet")
 

@@ -1,0 +1,117 @@
+"""``train --workers`` and ``train --scheduler``: learning from files in partitions."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import sys
+from collections.abc import Iterator
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from bomkl.cli.options import UsageError
+from bomkl.cli.settings import Settings, stream_arguments
+
+if TYPE_CHECKING:
+    from bomkl.file_partitions import RowReader
+    from bomkl.partitions import Job
+
+
+def train_in_partitions(
+    settings: Settings,
+    inputs: list[str],
+    output: str,
+    workers: int | None,
+    scheduler: str | None,
+    resume: bool,
+    quiet: bool,
+) -> None:
+    """Learn from files with processes of this machine, or with the workers of a Dask cluster, and save the model."""
+    from sklearn.base import is_regressor
+
+    from bomkl import modelfile
+    from bomkl.partitions import Job, learn_partitions
+    from bomkl.progress import progress_bar
+
+    estimator = settings.estimator()
+    if not hasattr(estimator, "update") or estimator.drift is not None:
+        raise UsageError("--workers and --scheduler are for the algorithms auto and auto-regression without drift.")
+    estimator.set_params(update="rounds")
+    saved = modelfile.read(output) if resume and os.path.exists(output) else None
+    begun = perf_counter()
+    reader = _reader(settings, inputs, is_regressor(estimator))
+    with _runner(reader, workers, scheduler) as runner:
+        with progress_bar(len(reader.parts), "counting rows", "partition") as bar:
+            summaries = runner.summaries(is_regressor(estimator), bar.update)
+        job = Job(estimator, summaries)
+        if saved is not None:
+            _resume(job, saved, output)
+
+        def save() -> None:
+            modelfile.save(job.model, output, _notes(settings, inputs, reader, job))
+
+        with progress_bar(job.rows, "learning", "row", initial=job.done) as bar:
+            learn_partitions(job, runner, save, bar.update)
+    if not quiet:
+        _report(job, perf_counter() - begun)
+
+
+def _reader(settings: Settings, inputs: list[str], regression: bool) -> RowReader:
+    from bomkl.file_partitions import RowReader, file_partitions
+    from bomkl.streams import open_stream
+
+    target: Any = "number" if regression else "class"
+    stream = open_stream(inputs, target=target, **stream_arguments(settings.rows, False))
+    if stream.options.weight is not None:
+        raise UsageError("--weight cannot be used with --workers or --scheduler.")
+    parts = tuple(file_partitions(inputs, stream.options.format))
+    next(iter(stream))  # infers the columns; tables of numbers need no more
+    schema = stream.schema
+    if schema is None or schema.columns is None or any(column.kind != "number" for column in schema.columns):
+        schema = open_stream(inputs, target=target, **stream_arguments(settings.rows, False)).scan()
+    schema = dataclasses.replace(schema, label_kind="number") if regression else schema
+    return RowReader(parts, stream.options, dataclasses.replace(schema, classes=None))
+
+
+@contextlib.contextmanager
+def _runner(reader: RowReader, workers: int | None, scheduler: str | None) -> Iterator[Any]:
+    from bomkl.file_partitions import PoolRunner
+
+    if scheduler is None:
+        with PoolRunner(reader, workers or 1) as pool:
+            yield pool
+        return
+    from bomkl.dask import cluster_runner
+
+    with cluster_runner(scheduler, reader, len(reader.parts)) as runner:
+        yield runner
+
+
+def _notes(settings: Settings, inputs: list[str], reader: RowReader, job: Job) -> dict[str, Any]:
+    return {
+        "settings": dataclasses.asdict(settings),
+        "inputs": inputs,
+        "schema": reader.schema.to_dict(),
+        "done_passes": int(job.done == job.rows),
+        "row": 0 if job.done == job.rows else job.done,
+        "history": [],
+        "partitions": job.notes(),
+    }
+
+
+def _resume(job: Job, saved: Any, output: str) -> None:
+    notes = saved.notes.get("partitions")
+    if notes is None:
+        raise ValueError(f"{output}: was not written by 'bomkl train --workers', so there is no run to resume.")
+    job.resume(saved.estimator, notes)
+
+
+def _report(job: Job, seconds: float) -> None:
+    model = job.model
+    error = f", progressive error {model.mistakes_ / model.n_seen_:.4f}" if hasattr(model, "mistakes_") else ""
+    print(
+        f"{model.n_seen_:,} rows in {len(job.counts)} partitions{error}, {seconds:.1f} s, "
+        f"{model.n_seen_ / max(seconds, 1e-9):,.0f} rows/s",
+        file=sys.stderr,
+    )

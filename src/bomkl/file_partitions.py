@@ -1,0 +1,272 @@
+"""Files as partitions, and processes of this machine that learn from them.
+
+Parquet files are split at row groups, text files at line ends, and files that cannot be split, such as compressed ones,
+are one partition each. Workers read their part of a file themselves.
+"""
+
+from __future__ import annotations
+
+import io
+import multiprocessing
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, BinaryIO, Self
+
+import numpy as np
+from scipy import sparse
+
+from bomkl.auto.sums import Sums
+from bomkl.partitions import (
+    GROUP,
+    Job,
+    Means,
+    PartitionError,
+    Piece,
+    Static,
+    Summary,
+    drawn_rows,
+    named,
+    piece_sums,
+    summary,
+)
+from bomkl.streams.errors import BadLines, StreamError
+from bomkl.streams.formats import READERS, format_of
+from bomkl.streams.options import Options
+from bomkl.streams.reading import Reading
+from bomkl.streams.schema import Schema
+from bomkl.streams.sources import Source, expand, open_source
+
+_ROWS = 1 << 17  # of a partition of Parquet, at least one row group
+_BYTES = 1 << 24  # of a partition of a text file
+_TEXT = ("svmlight", "csv", "tsv", "jsonl")
+_ATTEMPTS = 5  # of a pool whose processes die
+
+
+@dataclass(frozen=True)
+class FilePartition:
+    """A part of a file: row groups of Parquet, bytes of a text file, or all of it (where `end` is 0)."""
+
+    path: str
+    format: str
+    begin: int = 0
+    end: int = 0
+
+    @property
+    def name(self) -> str:
+        """Where it is, for messages."""
+        if not self.end:
+            return self.path
+        unit = "row groups" if self.format == "parquet" else "bytes"
+        return f"{self.path}, {unit} {self.begin} to {self.end}"
+
+    def open(self, header: bool) -> tuple[BinaryIO, str]:
+        """Open it, and tell its format; `header` says whether the first line of a table names the columns."""
+        if self.format == "parquet":
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+
+            with pq.ParquetFile(self.path) as file:
+                table = file.read_row_groups(range(self.begin, self.end), use_threads=False)
+            buffer = io.BytesIO()
+            with pa.ipc.new_stream(buffer, table.schema) as writer:
+                writer.write_table(table)
+            buffer.seek(0)
+            return buffer, "arrow"
+        with open(self.path, "rb") as text:
+            first = text.readline() if header and self.begin and self.format in ("csv", "tsv") else b""
+            text.seek(self.begin)
+            return io.BytesIO(first + text.read(self.end - self.begin)), self.format
+
+
+def file_partitions(inputs: Sequence[str], format: str | None = None) -> list[FilePartition]:
+    """Split files, globs and folders into partitions."""
+    return [part for source in expand(inputs) for part in _split(source, format)]
+
+
+def _split(source: Source, given: str | None) -> Iterator[FilePartition]:
+    if not source.rewindable:
+        raise StreamError(f"{source.name}: workers read files themselves, so it must be a file, a folder or a glob")
+    with open_source(source, 0.0) as (file, head):
+        if not head:
+            return
+        found, compressed = (
+            given or format_of(source.path, head),
+            not hasattr(file, "fileno") or file.read(4) != head[:4],
+        )
+    if found == "parquet":
+        yield from _row_groups(source.path)
+    elif found in _TEXT and not compressed and not _may_hold_line_ends(source.path, found):
+        yield from _lines(source.path, found)
+    else:
+        yield FilePartition(source.path, found)
+
+
+def _row_groups(path: str) -> Iterator[FilePartition]:
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            sizes = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
+    except Exception as error:
+        raise StreamError(f"{path}: not readable as Parquet: {str(error)[:200]}") from error
+    begin, rows = 0, 0
+    for i, size in enumerate(sizes):
+        if rows and rows + size > _ROWS:
+            yield FilePartition(path, "parquet", begin, i)
+            begin, rows = i, 0
+        rows += size
+    if rows:
+        yield FilePartition(path, "parquet", begin, len(sizes))
+
+
+def _may_hold_line_ends(path: str, format: str) -> bool:
+    """Whether cells of a table may be quoted, and so hold line ends."""
+    if format not in ("csv", "tsv"):
+        return False
+    with open(path, "rb") as file:
+        return any(b'"' in block for block in iter(lambda: file.read(1 << 20), b""))
+
+
+def _lines(path: str, format: str) -> Iterator[FilePartition]:
+    size, begin = os.path.getsize(path), 0
+    with open(path, "rb") as file:
+        while begin < size:
+            file.seek(min(begin + _BYTES, size))
+            file.readline()
+            end = file.tell()
+            yield FilePartition(path, format, begin, end)
+            begin = end
+
+
+@dataclass(frozen=True)
+class RowReader:
+    """Reads partitions the same way everywhere."""
+
+    parts: tuple[FilePartition, ...]
+    options: Options
+    schema: Schema
+
+    def __call__(self, number: int) -> tuple[Any, Any]:
+        """Rows and labels of a partition."""
+        part = self.parts[number]
+        with named(number, part.name):
+            if part.end:
+                file, format = part.open(self.options.header)
+                return self._rows(file, part, format)
+            with open_source(Source(part.path), 0.0) as (whole, _):
+                return self._rows(whole, part, part.format)
+
+    def _rows(self, file: BinaryIO, part: FilePartition, format: str) -> tuple[Any, Any]:
+        options = replace(self.options, format=format)
+        bad = BadLines(options.on_bad_line == "skip")
+        found = [
+            each.encode(self.schema, options, bad)
+            for each in READERS[format](file, Reading(part.name, options, lambda: self.schema, bad))
+        ]
+        if not found:
+            return np.empty((0, self.schema.n_features)), np.empty(0)
+        rows = [each.X for each in found]
+        X = sparse.csr_array(sparse.vstack(rows)) if sparse.issparse(rows[0]) else np.concatenate(rows)
+        return X, np.concatenate([each.y for each in found if each.y is not None])
+
+
+# ---------------------------------------------------------------- processes of this machine
+
+_reader: RowReader | None = None
+_static: Static | None = None
+
+
+def _begin(reader: RowReader, static: Static | None) -> None:
+    global _reader, _static
+    _reader, _static = reader, static
+
+
+@lru_cache(maxsize=GROUP)
+def _table(number: int) -> tuple[Any, Any]:
+    assert _reader is not None
+    return _reader(number)
+
+
+def _summary(number: int, regression: bool) -> Summary:
+    with named(number):
+        return summary(*_table(number), regression)
+
+
+def _head(piece: Piece) -> tuple[Any, Any]:
+    return drawn_rows(piece, *_table(piece.partition))
+
+
+def _sums(piece: Piece, means: Means) -> Sums:
+    assert _static is not None
+    return piece_sums(_static, means, piece, *_table(piece.partition))
+
+
+class PoolRunner:
+    """Processes that read partitions and add up their rows; one that dies is replaced."""
+
+    def __init__(self, reader: RowReader, workers: int) -> None:
+        self.reader, self.workers = reader, workers
+        self.static: Static | None = None
+        self.pool = self._new_pool()
+
+    def _new_pool(self) -> ProcessPoolExecutor:
+        context = multiprocessing.get_context("spawn")
+        return ProcessPoolExecutor(self.workers, context, _begin, (self.reader, self.static))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.pool.shutdown(wait=True, cancel_futures=True)
+
+    def summaries(self, regression: bool, done: Callable[[int], Any]) -> list[Summary]:
+        """Rows and labels of each partition."""
+        found = {}
+        for i, each in self._results(_summary, [(i, regression) for i in range(len(self.reader.parts))], lambda i: i):
+            found[i] = each
+            done(1)
+        return [found[i] for i in range(len(found))]
+
+    def head(self, pieces: list[Piece]) -> list[tuple[Any, Any]]:
+        """Rows of each piece, in order."""
+        found = dict(self._results(_head, [(piece,) for piece in pieces], lambda i: pieces[i].partition))
+        return [found[i] for i in range(len(pieces))]
+
+    def sums(self, job: Job, pieces: list[Piece]) -> Iterable[Sums]:
+        """Yield sums of pieces as they are ready."""
+        if self.static is None:
+            self.static = job.static()
+            self.pool.shutdown(wait=True)
+            self.pool = self._new_pool()
+        means = job.means()
+        for _, sums in self._results(_sums, [(piece, means) for piece in pieces], lambda i: pieces[i].partition):
+            yield sums
+
+    def _results(
+        self, function: Callable[..., Any], arguments: list[tuple[Any, ...]], where: Callable[[int], int]
+    ) -> Iterator[tuple[int, Any]]:
+        left = list(range(len(arguments)))
+        for _ in range(_ATTEMPTS):
+            futures: dict[Future[Any], int] = {}
+            try:
+                futures = {self.pool.submit(function, *arguments[i]): i for i in left}
+                for future in as_completed(futures):
+                    result = future.result()
+                    left.remove(futures[future])
+                    yield futures[future], result
+                return
+            except BrokenProcessPool:
+                self.pool.shutdown(wait=True, cancel_futures=True)
+                self.pool = self._new_pool()
+            finally:
+                for future in futures:
+                    future.cancel()
+        part = self.reader.parts[where(left[0])]
+        raise PartitionError(
+            f"Partition {where(left[0])} ({part.name}): processes died again and again while they worked on it, most "
+            "likely for want of memory. Use fewer workers or smaller partitions."
+        )

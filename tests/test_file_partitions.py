@@ -1,0 +1,81 @@
+"""Files as partitions: every row once, whatever the format, and `bomkl train --workers`."""
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import dump_svmlight_file, make_classification
+from typer.testing import CliRunner
+
+from bomkl import file_partitions as files
+from bomkl import modelfile
+from bomkl.cli.app import app
+from bomkl.partitions import PartitionError
+from bomkl.streams import open_stream
+
+N = 1200
+X, Y = make_classification(N, 5, n_informative=4, n_redundant=0, random_state=0)
+FRAME = pd.DataFrame(np.round(X, 6), columns=list("abcde")).assign(label=Y)
+
+
+def write(folder, format):
+    if format == "parquet":
+        pytest.importorskip("pyarrow")
+        FRAME.to_parquet(folder / "t.parquet", row_group_size=100)
+    elif format == "svm":
+        dump_svmlight_file(FRAME.drop(columns="label").to_numpy(), Y, str(folder / "t.svm"), zero_based=False)
+    elif format == "quoted.csv":
+        FRAME.assign(a=[f'"{a}"' for a in FRAME["a"]]).to_csv(folder / "t.quoted.csv", index=False, quoting=3)
+    elif format == "csv.gz":
+        with gzip.open(folder / "t.csv.gz", "wt") as file:
+            FRAME.to_csv(file, index=False)
+    else:
+        FRAME.to_csv(folder / "t.csv", index=False)
+    return str(folder / f"t.{format}")
+
+
+@pytest.mark.parametrize(
+    ("format", "split"), [("parquet", 1), ("svm", 1), ("csv", 1), ("csv.gz", 0), ("quoted.csv", 0)]
+)
+def test_parts_hold_every_row_once(format, split, tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "_ROWS", 250)
+    monkeypatch.setattr(files, "_BYTES", 10_000)
+    path = write(tmp_path, format)
+    stream = open_stream(path)
+    parts = tuple(files.file_partitions([path]))
+    assert (len(parts) > 3) == bool(split)
+    reader = files.RowReader(parts, stream.options, stream.scan())
+    tables = [reader(i) for i in range(len(parts))]
+    rows = np.vstack([rows.toarray() if hasattr(rows, "toarray") else rows for rows, _ in tables])
+    assert_allclose(rows, FRAME.drop(columns="label").to_numpy(), atol=1e-9)
+    assert_array_equal(np.concatenate([labels for _, labels in tables]), Y)
+
+
+def test_bad_cells_name_the_part(tmp_path):
+    path = write(tmp_path, "csv")
+    stream = open_stream(path)
+    reader = files.RowReader(tuple(files.file_partitions([path])), stream.options, stream.scan())
+    text = (tmp_path / "t.csv").read_text().splitlines()
+    text[500] = "much" + text[500][text[500].index(",") :]
+    (tmp_path / "t.csv").write_text("\n".join(text) + "\n")
+    with pytest.raises(PartitionError, match=r"Partition 0 \(.*t\.csv, bytes 0 to .*501.*much"):
+        reader(0)
+    (tmp_path / "t.csv").unlink()
+    with pytest.raises(PartitionError, match=r"Partition 0 .*No such file"):
+        reader(0)
+
+
+def test_train_with_workers(tmp_path):
+    path, model = write(tmp_path, "csv"), tmp_path / "m.bomkl"
+    run = CliRunner().invoke(app, ["train", path, "-o", str(model), "--workers", "1", "--budget", "40"])
+    assert run.exit_code == 0, run.output
+    assert modelfile.load(model).n_seen_ == N
+    assert "rows/s" in run.output
+    shown = CliRunner().invoke(app, ["inspect", str(model)])
+    assert shown.exit_code == 0, shown.output
+    assert CliRunner().invoke(app, ["predict", str(model), path]).exit_code == 0
+    for wrong in (["--passes", "2"], ["-a", "BOMKC(SPA)"], ["--scheduler", "tcp://127.0.0.1:1"]):
+        refused = CliRunner().invoke(app, ["train", path, "-o", str(model), "--workers", "1", *wrong])
+        assert refused.exit_code == 2, refused.output
