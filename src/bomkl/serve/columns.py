@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bomkl.serve.errors import RefusedError, wrong
+from bomkl.tables.cells import boolean, days, is_gap, kind_of
 
 MOST_COLUMNS = 10_000
 LONGEST_NAME = 200
@@ -21,29 +22,16 @@ LONGEST_TEXT = 10_000
 MOST_CLASSES = 1000
 
 _LABELS = {bool: "boolean", int: "integer", str: "string", float: "number"}
-_TYPES: dict[str, tuple[type, ...]] = {"number": (float, int), "boolean": (bool,), "category": (str,)}
 _RULES = {
     "number": "be a finite number, or null",
     "boolean": "be true or false, or null",
     "category": "be a text, or null",
+    "date": "be a date such as 2024-02-29 or 2024-02-29T12:00Z, or null",
     "boolean label": "be true or false, as the labels before",
     "integer label": "be a whole number, as the labels before",
     "string label": "be a text, as the labels before",
     "number label": "be a finite number",
 }
-
-
-def kind_of(cell: Any) -> str | None:
-    """Tell what kind of column a JSON value stands for; None for null.
-
-    Examples
-    --------
-    >>> kind_of(1.5), kind_of(True), kind_of("red"), kind_of(None)
-    ('number', 'boolean', 'category', None)
-    """
-    if cell is None:
-        return None
-    return "boolean" if isinstance(cell, bool) else "number" if isinstance(cell, int | float) else "category"
 
 
 @dataclass(frozen=True)
@@ -53,7 +41,8 @@ class Columns:
     Parameters
     ----------
     kinds : dict of str to str or None
-        Kind of each column by name, in order: "number", "boolean", "category", or None while only nulls have come.
+        Kind of each column by name, in order: "number", "boolean", "category", "date", or None while only
+        gaps have come.
     labels : {"boolean", "integer", "string", "number"} or None, default=None
         What labels are, "number" for regression; None while none has come.
     classes : list, default=[]
@@ -62,6 +51,8 @@ class Columns:
         Whether no other classes may come: the model was made for these.
     numbers : bool, default=True
         Whether a first label such as 1.5 or 2.0 says that labels are numbers to regress on.
+    tables : bool, default=False
+        Whether the model takes texts, dates and gaps; otherwise all cells must be numbers.
     """
 
     kinds: dict[str, str | None]
@@ -69,16 +60,17 @@ class Columns:
     classes: list[Any] = field(default_factory=list)
     closed: bool = False
     numbers: bool = True
+    tables: bool = False
 
     @classmethod
-    def of(cls, row: Mapping[str, Any], where: str, task: str) -> Columns:
+    def of(cls, row: Mapping[str, Any], where: str, task: str, tables: bool) -> Columns:
         """Take the columns from the first row; `task` is "auto", "classify" or "regress"."""
         if not 0 < len(row) <= MOST_COLUMNS:
             raise wrong(where, f"have 1 to {MOST_COLUMNS} columns", len(row))
         for name in row:
             if not 0 < len(name) <= LONGEST_NAME:
                 raise wrong(where, f"have names of 1 to {LONGEST_NAME} characters", name)
-        return cls(dict.fromkeys(row), "number" if task == "regress" else None, numbers=task == "auto")
+        return cls(dict.fromkeys(row), "number" if task == "regress" else None, numbers=task == "auto", tables=tables)
 
     def cells(self, rows: Sequence[Mapping[str, Any]], where: Sequence[str]) -> tuple[list[list[Any]], Columns]:
         """Check rows and put their cells in order; also returns what is known of the columns afterwards.
@@ -101,9 +93,8 @@ class Columns:
             cells = [row[name] for row in rows]
             kind = kinds[name]
             if kind is None:
-                kind = kinds[name] = next((kind_of(cell) for cell in cells if cell is not None), None)
-            if kind is not None:
-                _check_column(cells, kind, name, where)
+                kind = kinds[name] = next((kind_of(cell) for cell in cells if not is_gap(cell)), None)
+            self._check_column(cells, kind, name, where)
             by_column.append(cells)
         ordered = [list(row) for row in zip(*by_column, strict=True)]
         return ordered, self if kinds == self.kinds else replace(self, kinds=kinds)
@@ -136,8 +127,25 @@ class Columns:
             return checked, self
         return checked, replace(self, labels=kind, classes=[*self.classes, *new])
 
-    def matrix(self, rows: Sequence[Sequence[Any]]) -> NDArray[np.float64]:
-        """Turn checked cells into what the estimator takes."""
+    def _check_column(self, cells: list[Any], kind: str | None, name: str, where: Sequence[str]) -> None:
+        if kind == "number" and set(map(type, cells)) == {float}:
+            return  # they are finite: other numbers do not get past the body
+        for cell, place in zip(cells, where, strict=True):
+            if self.tables and is_gap(cell):
+                continue
+            if kind is None or not _fits(cell, kind):
+                raise wrong(f"{place}.{name}", _RULES[kind or "number"], cell)
+            if not self.tables and isinstance(cell, str):
+                raise wrong(f"{place}.{name}", "be a number", cell)
+
+    def input(self, rows: Sequence[Sequence[Any]]) -> Any:
+        """Turn checked cells into what the estimator takes: a matrix, or columns by name.
+
+        Columns are lists of plain values: what a column holds must follow from the cells alone, so that the first rows
+        give the same model in whatever groups they come.
+        """
+        if self.tables:
+            return dict(zip(self.kinds, map(list, zip(*rows, strict=True)), strict=True))
         return np.array(rows, dtype=np.float64).reshape(len(rows), len(self.kinds))
 
     def targets(self, labels: Sequence[Any]) -> NDArray[Any]:
@@ -150,18 +158,17 @@ class Columns:
         return asdict(self)
 
 
-def _check_column(cells: list[Any], kind: str, name: str, where: Sequence[str]) -> None:
-    types = set(map(type, cells))
-    if kind == "number" and types == {float}:
-        return  # they are finite: other numbers do not get past the body
-    allowed = _TYPES[kind]
-    for cell, place in zip(cells, where, strict=True):
-        if cell is None:
-            raise wrong(f"{place}.{name}", "not be null", cell)
-        if type(cell) not in allowed or (kind == "number" and not math.isfinite(_float(cell))):
-            raise wrong(f"{place}.{name}", _RULES[kind], cell)
-        if kind == "category":
-            raise wrong(f"{place}.{name}", "be a number", cell)
+def _fits(cell: Any, kind: str) -> bool:
+    """Tell whether a cell is of the kind of its column."""
+    if kind == "number":
+        return type(cell) in (int, float) and math.isfinite(_float(cell))
+    if kind == "category":
+        return isinstance(cell, str)
+    try:
+        value = boolean(cell) if kind == "boolean" else days(cell)
+    except ValueError:
+        return False
+    return not (type(cell) in (int, float) or math.isnan(value))
 
 
 def _float(value: int | float) -> float:

@@ -74,25 +74,26 @@ class Learner:
             self.estimator = self.estimator(columns.labels)
         rows = [row for entry in entries for row in entry.rows]
         labels = [label for entry in entries for label in entry.labels]
-        X, y = columns.matrix(rows), columns.targets(labels)
+        y = columns.targets(labels)
         predictions: list[Any] = []
         for begin, end in self._cuts(y):
-            predictions += self._learn_rows(X[begin:end], y[begin:end])
+            predictions += self._learn_rows(columns, rows[begin:end], y[begin:end])
             self.monitor.add_point(self.kernel_weights)
             between()
         self.seq = entries[-1].seq
         ends = np.cumsum([len(entry.labels) for entry in entries]).tolist()
         return [predictions[begin:end] for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
 
-    def _learn_rows(self, X: Any, y: NDArray[Any]) -> list[Any]:
+    def _learn_rows(self, columns: Columns, rows: list[Any], y: NDArray[Any]) -> list[Any]:
         known = self.classes()
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # about few rows or one class: more will come
-                margins = np.asarray(self.estimator.score_and_learn(X, y))
+                margins = np.asarray(self.estimator.score_and_learn(columns.input(rows), y))
         except (ArithmeticError, LookupError, TypeError, ValueError):  # the estimator is as it was
             if len(y) > 1:
-                return [label for at in range(len(y)) for label in self._learn_rows(X[at : at + 1], y[at : at + 1])]
+                parts = [slice(at, at + 1) for at in range(len(y))]
+                return [label for part in parts for label in self._learn_rows(columns, rows[part], y[part])]
             # The checks before the log let a row through that the estimator refuses. A restart must skip it as well.
             self.monitor.refused += 1
             return [None]
@@ -157,10 +158,11 @@ class Learner:
         """Names of the kernels; none before the first row."""
         return [str(kernel) for kernel in self.estimator.kernels_] if self.fitted else []
 
-    def predict(self, X: Any) -> list[dict[str, Any]]:
+    def predict(self, rows: list[Any], columns: Columns) -> list[dict[str, Any]]:
         """Predict rows: the label with the probability of each class, or the number; null before the first row."""
         if not self.fitted:
-            return [{"prediction": None} for _ in range(len(X))]
+            return [{"prediction": None} for _ in rows]
+        X = columns.input(rows)
         if not hasattr(self.estimator, "predict_proba"):
             return [{"prediction": value} for value in self.estimator.predict(X).tolist()]
         classes, probabilities = self.classes(), self.estimator.predict_proba(X)

@@ -27,7 +27,7 @@ from bomkl.serve.errors import RefusedError, beside
 from bomkl.serve.learner import MICRO_BATCH, Learner
 from bomkl.serve.log import Entry, Log
 from bomkl.serve.snapshots import Snapshots
-from bomkl.serve.start import Start, stored_columns
+from bomkl.serve.start import Start, stored_columns, takes_tables
 
 _TICK = 0.5  # seconds between looks at rows that wait too long for their label
 _SECONDS_BETWEEN_SNAPSHOTS = 10.0
@@ -120,6 +120,7 @@ class Service:
         self.failed: str | None = None
         self.snapshot_failure: str | None = None
         self._log, self._learner = log, learner
+        self._tables = takes_tables(learner.estimator)
         self._to_log: deque[Work] = deque()
         self._to_learn: deque[Work] = deque()
         self._to_predict: deque[Work] = deque()
@@ -326,7 +327,7 @@ class Service:
             cells = self._rows_by_id(work.ids, work.where)
             assert columns is not None
         else:
-            columns = columns or Columns.of(work.rows[0], work.where[0], self.task)
+            columns = columns or Columns.of(work.rows[0], work.where[0], self.task, self._tables)
             cells, columns = columns.cells(work.rows, work.where)
         labels, columns = columns.check_labels(work.labels, [beside(place, "y") for place in work.where])
         entry = self._log.append(cells, labels, time.time())
@@ -345,7 +346,7 @@ class Service:
 
     def _store_waiting(self, work: Work) -> Any:
         assert work.ids is not None
-        columns = self.columns or Columns.of(work.rows[0], work.where[0], self.task)
+        columns = self.columns or Columns.of(work.rows[0], work.where[0], self.task, self._tables)
         work.cells, work.columns = columns.cells(work.rows, work.where)
         new = 0
         for identifier, cells, place in zip(work.ids, work.cells, work.where, strict=True):
@@ -464,7 +465,7 @@ class Service:
             answers = [
                 answer
                 for begin in range(0, len(rows), MICRO_BATCH)
-                for answer in self._learner.predict(columns.matrix(rows[begin : begin + MICRO_BATCH]))
+                for answer in self._learner.predict(rows[begin : begin + MICRO_BATCH], columns)
             ]
         at = 0
         for work in good:

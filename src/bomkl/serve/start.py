@@ -85,9 +85,11 @@ def columns_of(estimator: Any) -> Columns | None:
         return None
     names = getattr(estimator, "feature_names_in_", None)
     names = [f"x{number + 1}" for number in range(estimator.n_features_in_)] if names is None else names.tolist()
-    kinds: dict[str, str | None] = dict.fromkeys(names, "number")
+    encoder = getattr(estimator, "encoder_", None)
+    kinds: dict[str, str | None] = dict.fromkeys(names, "number") if encoder is None else dict(encoder.kinds_)
+    tables = encoder is not None
     if not is_classifier(estimator):
-        return Columns(kinds, "number")
+        return Columns(kinds, "number", tables=tables)
     classes = estimator.classes_.tolist()
     labels = {"b": "boolean", "i": "integer", "u": "integer", "f": "integer"}.get(
         estimator.classes_.dtype.kind, "string"
@@ -96,7 +98,13 @@ def columns_of(estimator: Any) -> Columns | None:
         raise LogError(
             f"The classes of the model, {classes}, are not whole numbers, which a service cannot tell apart."
         )
-    return Columns(kinds, labels, classes, closed=getattr(estimator, "_declared", True))
+    return Columns(kinds, labels, classes, closed=getattr(estimator, "_declared", True), tables=tables)
+
+
+def takes_tables(estimator: Any) -> bool:
+    """Tell whether a model that has not learned yet takes texts, dates and gaps."""
+    fresh = not hasattr(estimator, "score_and_learn")
+    return bool(getattr(AutoMKLClassifier if fresh else estimator, "takes_tables_", False))
 
 
 def stored_columns(log: Log) -> Columns | None:
