@@ -38,7 +38,7 @@ def _json(content: Any) -> tuple[str, bytes]:
 
 
 def _cell(chance: random.Random) -> tuple[str, bytes]:
-    bad = chance.choice([None, True, "x", "", [], {}, [1], {"a": 1}, "1.0", float("nan"), float("inf"), 10**400])
+    bad = chance.choice([True, "x", [], {}, [1], {"a": 1}, "1.0", float("nan"), float("inf"), 10**400])
     row = {"a": 0.5, "b": 0.5} | {chance.choice("ab"): bad}
     return _json({"row": row, "y": 1} if chance.random() < 0.5 else {"rows": [GOOD["row"], row], "y": [1, 0]})
 

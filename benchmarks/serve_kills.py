@@ -25,8 +25,10 @@ import numpy as np
 from benchmarks.common.service import Server, learn_until_acknowledged
 from bomkl import AutoMKLClassifier, modelfile
 from bomkl.progress import progress_bar
+from bomkl.serve.columns import Columns
 from bomkl.serve.log import Log
 from bomkl.serve.replay import Replay, Report
+from bomkl.serve.start import Start, takes_tables
 
 CLIENTS = 4
 
@@ -126,8 +128,9 @@ def check(folder: Path, clients: list[Client], budget: int) -> dict[str, Any]:
             verdicts += 1
             if line.problem:
                 raise RuntimeError(f"{line.snapshot}: {line.problem}")
-    # one call on plain arrays, without any code of the service
-    X = np.array([row for entry in entries for row in entry.rows], dtype=np.float64)
+    # one call on all rows, without the service
+    rows = [row for entry in entries for row in entry.rows]
+    X = Columns(dict.fromkeys(("name", "a", "b")), tables=takes_tables(Start().estimator)).input(rows)
     y = np.array([label for entry in entries for label in entry.labels])
     plain = AutoMKLClassifier(budget=budget, random_state=0).partial_fit(X, y)
     with tempfile.TemporaryDirectory() as scratch:
@@ -136,7 +139,7 @@ def check(folder: Path, clients: list[Client], budget: int) -> dict[str, Any]:
         modelfile.save(modelfile.load(last.path), f"{scratch}/served.bomkl")
         same = Path(f"{scratch}/plain.bomkl").read_bytes() == Path(f"{scratch}/served.bomkl").read_bytes()
     return {
-        "rows": len(X),
+        "rows": len(y),
         "acknowledged": len(acknowledged),
         "lost": len(acknowledged - set(in_log)),
         "twice": sum(count > 1 for count in in_log.values()),

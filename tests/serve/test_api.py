@@ -12,6 +12,12 @@ def matrix(rows):
     return np.array([list(row.values()) for row in rows])
 
 
+def as_learned(rows):
+    """Rows as the service hands them to a fresh model."""
+    tables = getattr(AutoMKLClassifier, "takes_tables_", False)
+    return {name: [row[name] for row in rows] for name in rows[0]} if tables else matrix(rows)
+
+
 def model_bytes(estimator, tmp_path):
     modelfile.save(estimator, tmp_path / "compared.bomkl")
     return (tmp_path / "compared.bomkl").read_bytes()
@@ -38,7 +44,7 @@ def test_the_model_is_that_of_the_same_rows_without_a_service(serving, stream, t
             client.learn(rows[begin:end], labels[begin:end])
         served = client.get("/v1/model").content
         state = client.state()
-    expected = AutoMKLClassifier(budget=30, random_state=0).partial_fit(matrix(rows), labels)
+    expected = AutoMKLClassifier(budget=30, random_state=0).partial_fit(as_learned(rows), labels)
     assert served == model_bytes(expected, tmp_path)
     assert state["rows"] == 200
     assert state["error"] * 200 == expected.mistakes_
@@ -50,10 +56,11 @@ def test_predictions_before_learning_are_those_of_one_row_at_a_time(serving, str
     rows, labels = stream
     model = AutoMKLClassifier(budget=30, random_state=0)
     expected = [None]
-    for at, (x, label) in enumerate(zip(matrix(rows), labels, strict=True)):
+    for at, (row, label) in enumerate(zip(rows, labels, strict=True)):
+        x = as_learned([row])
         if at:
-            expected.append(int(model.predict([x])[0]))
-        model.partial_fit([x], [label])
+            expected.append(int(model.predict(x)[0]))
+        model.partial_fit(x, [label])
     with serving() as client:
         parts = [client.learn(rows[part], labels[part])["predictions"] for part in (slice(3), slice(3, None))]
     assert [*parts[0], *parts[1]] == expected
@@ -127,7 +134,7 @@ def test_numbers_are_regressed_on(serving, stream, tmp_path):
         predicted = client.ask("/v1/predict", {"rows": rows[:3]})["predictions"]
         served = client.get("/v1/model").content
         assert client.learn(rows[:1], ["x"], 422)["field"] == "y[0]"
-    model = AutoMKLRegressor(budget=30, random_state=0).partial_fit(matrix(rows), targets)
+    model = AutoMKLRegressor(budget=30, random_state=0).partial_fit(as_learned(rows), targets)
     assert served == model_bytes(model, tmp_path)
     assert state["task"] == "regress"
     assert predicted == pytest.approx(targets[:3], abs=0.3)
@@ -143,6 +150,31 @@ def test_the_task_can_be_told(serving, stream, tmp_path):
         client.learn(rows[:20], [float(label) for label in labels[:20]])
         assert client.state()["task"] == "classify"
         assert client.learn(rows[:1], [0.5], 422)["field"] == "y[0]"
+
+
+@pytest.mark.skipif(
+    not getattr(AutoMKLClassifier, "takes_tables_", False), reason="the model does not take tables in this version"
+)
+def test_texts_dates_and_gaps_are_learned_in_any_groups(serving, stream, tmp_path):
+    numbers, labels = stream
+    cities, names = ("Oslo", "Bonn", None, "Rome"), [("no", "yes")[label] for label in labels]
+    rows = [
+        {"a": None if at % 7 == 0 else row["a"], "b": row["b"], "city": cities[at % 4], "paid": at % 3 == 0}
+        | {"day": f"2024-03-{1 + at % 28:02}", "late": None if at < 5 else row["a"]}
+        for at, row in enumerate(numbers)
+    ]
+    models = []
+    for number, size in enumerate((1, 33, 200)):
+        with serving(tmp_path / str(number)) as client:
+            for begin in range(0, 200, size):
+                client.learn(rows[begin : begin + size], names[begin : begin + size])
+            kinds = [column["kind"] for column in client.state()["columns"]]
+            assert kinds == ["number", "number", "category", "boolean", "date", "number"]
+            for column, cell in (("a", "x"), ("city", 1), ("paid", 2), ("day", "today"), ("late", True)):
+                assert client.learn([{**rows[0], column: cell}], ["no"], 422)["field"] == f"rows[0].{column}"
+            assert client.ask("/v1/predict", {"row": rows[0]})["prediction"] in ("no", "yes")
+            models.append(client.get("/v1/model").content)
+    assert models[0] == models[1] == models[2]
 
 
 def test_json_lines_and_arrow_are_the_same_rows(serving, stream, tmp_path):
