@@ -18,7 +18,6 @@ from bomkl.auto.estimator import AutoEstimator
 from bomkl.auto.geometry import Float
 from bomkl.auto.labels import alike
 from bomkl.auto.rebuild import Mapper
-from bomkl.auto.rows import Drawn
 
 
 class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
@@ -44,6 +43,8 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         Where rounds are computed: on the processor, or on a GPU through PyTorch (``pip install 'bomkl[gpu]'``). "auto"
         takes a GPU where there is one. With ``update="rows"`` the processor is used. What is learned does not depend on
         it but for rounding, and a model may go on elsewhere.
+    types : dict of column to {"number", "boolean", "category", "date"} or None, default=None
+        What columns of a table hold; others are taken as the table has them, or as their first cells look.
     n_jobs : int or None, default=None
         Threads; -1 for all cores. The result does not depend on it.
     random_state : int, RandomState or None, default=None
@@ -83,6 +84,7 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
     True
     """
 
+    _target = "class"
     _learned = (*AutoEstimator._learned, "_labels", "_declared", "_mistakes")
 
     def __init__(
@@ -92,6 +94,7 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         update: str = "rows",
         device: str = "cpu",
         class_weight: Any = None,
+        types: dict[Any, str] | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -100,6 +103,7 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         self.update = update
         self.device = device
         self.class_weight = class_weight
+        self.types = types
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -108,7 +112,7 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+        X : array-like, table or sparse matrix of shape (n_samples, n_features)
             Rows.
         y : array-like of shape (n_samples,)
             Labels.
@@ -141,7 +145,7 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+        X : array-like, table or sparse matrix of shape (n_samples, n_features)
             Rows.
         y : array-like of shape (n_samples,)
             Labels.
@@ -166,7 +170,7 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+        X : array-like, table or sparse matrix of shape (n_samples, n_features)
             Rows.
         y : array-like of shape (n_samples,)
             Labels.
@@ -189,7 +193,7 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+        X : array-like, table or sparse matrix of shape (n_samples, n_features)
             Rows.
 
         Returns
@@ -205,7 +209,7 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+        X : array-like, table or sparse matrix of shape (n_samples, n_features)
             Rows.
 
         Returns
@@ -243,7 +247,7 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+        X : array-like, table or sparse matrix of shape (n_samples, n_features)
             Rows.
 
         Returns
@@ -472,12 +476,14 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
             self._warn_if_sorted(codes)
         if shuffle:
             order = self._drawn_order(len(codes))
-            X, codes, weight = Drawn(X, order), codes[order], weight[order]
+            X, codes, weight = self._drawn(X, order), codes[order], weight[order]
+        X, update = self._encoded(X, codes, counted)
         with self._working(len(codes)) as run:
             pieces = [
                 self._piece(X[begin:end], codes[begin:end], weight[begin:end], kind, run)
                 for begin, end, kind in _pieces(codes, counted, known)
             ]
+        self._take_over(update)
         return _joined(pieces, max(len(labels), 2))
 
     def _learner_classes(self) -> int:

@@ -20,15 +20,17 @@ from bomkl._validation import check_choice, check_count, check_n_jobs, first_not
 from bomkl.auto.constants import FIRST_STAGE
 from bomkl.auto.device import DEVICES
 from bomkl.auto.drift import AdaptiveLearner
-from bomkl.auto.explain import Explanation, explain_row
+from bomkl.auto.explain import Explanation, explain_row, relevance_shares
 from bomkl.auto.geometry import Float
 from bomkl.auto.rebuild import Mapper
 from bomkl.auto.rounds import RoundLearner
 from bomkl.auto.rows import RowLearner
 from bomkl.auto.saved import State
+from bomkl.auto.table_rows import TableRows
 from bomkl.auto.task import LearnerSettings
 from bomkl.auto.versions import Learner, learner_from_state, learner_state
 from bomkl.auto.wide import WIDEST, WideLearner, learner_type
+from bomkl.tables.frames import Table, is_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,10 +38,10 @@ if TYPE_CHECKING:
 _HEAVIEST = 1000.0  # larger weights are taken as this: single precision could not hold what they leave of a variance
 
 
-class AutoEstimator(BaseEstimator):  # type: ignore[misc]
+class AutoEstimator(TableRows, BaseEstimator):  # type: ignore[misc]
     """An estimator around one learner; subclasses supply the task."""
 
-    _learned: tuple[str, ...] = ("_learner", "_started_with")
+    _learned: tuple[str, ...] = ("_learner", "_started_with", "_encoder")
 
     def _check_parameters(self) -> None:
         owner = type(self).__name__
@@ -75,7 +77,7 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
                 )
 
     def _start(self, regression: bool, n_classes: int) -> None:
-        if self.update == "rounds" and self.n_features_in_ > WIDEST:
+        if self.update == "rounds" and self._n_columns() > WIDEST:
             rule = f"'rows' for more than {WIDEST} columns: rounds sum over all pairs of columns"
             raise parameter_error(type(self).__name__, "update", rule, self.update)
         seed = int(check_random_state(self.random_state).randint(2**63 - 1, dtype=np.int64))
@@ -91,7 +93,7 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
             )
         kind = self._kind(self.drift, self.update)
         self._learner: Learner = (
-            AdaptiveLearner(settings, n_classes, self.n_features_in_)
+            AdaptiveLearner(settings, n_classes, self._n_columns())
             if kind is AdaptiveLearner
             else kind(settings, n_classes)
         )
@@ -99,7 +101,7 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
     def _kind(self, drift: Any, update: Any) -> type[Learner]:
         if drift is not None:
             return AdaptiveLearner
-        return RoundLearner if update == "rounds" else learner_type(self.n_features_in_)
+        return RoundLearner if update == "rounds" else learner_type(self._n_columns())
 
     def _drawn_order(self, n: int) -> NDArray[np.int64]:
         """Draw an order of the rows of a table."""
@@ -124,8 +126,18 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
         return 1.0
 
     def _check_rows(self, X: Any, first: bool) -> Any:
+        """Rows as a matrix, or as a table that is still to be encoded."""
+        table = self._table(X, first)
+        if table is not None:
+            return table
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first)
         return checked_columns(X)
+
+    def _check_known_rows(self, X: Any) -> Any:
+        """Rows as the learner takes them, to predict."""
+        check_is_fitted(self)
+        X = self._check_rows(X, first=False)
+        return self._encoder.transform(X) if isinstance(X, Table) else X
 
     def _check_weight(self, sample_weight: Any, X: Any) -> Float:
         try:
@@ -158,7 +170,9 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
         return np.array([x[name] for name in names])
 
     def _quick_row(self, x: Any) -> Float | None:
-        """One row as the core takes it; None where it has to be looked at first."""
+        """One row as the core takes it; None where it has to be looked at first, or encoded."""
+        if self.encoder_ is not None:
+            return None
         row = self._one_row(x)
         if isinstance(row, np.ndarray) and row.ndim == 1 and row.dtype.kind in "iufb":
             return np.ascontiguousarray(row, dtype=np.float64)
@@ -166,6 +180,8 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _whole_row(self, x: Any) -> Any:
         """One row as `predict` and `partial_fit` take it."""
+        if hasattr(x, "keys") and (self.encoder_ is not None or not hasattr(self, "_learner")):
+            return dict(x.items())
         row = self._one_row(x)
         if row.ndim == 2 and row.shape[0] != 1:
             raise ValueError(f"learn_one and predict_one take one row at a time. Got {row.shape[0]} rows instead.")
@@ -208,8 +224,7 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
         return None if row is None or len(row) != self.n_features_in_ else learner.score_one(row)
 
     def _scores(self, X: Any) -> Float:
-        check_is_fitted(self)
-        X = self._check_rows(X, first=False)
+        X = self._check_known_rows(X)
         with self._working(X.shape[0]) as run:
             return self._learner.scores(X, run)
 
@@ -310,7 +325,7 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
     def support_vectors_(self) -> Float:
         """The stored rows: all while the budget lasts, then the landmarks."""
         rows = self._leader.stored_rows()
-        return rows if rows.size else np.empty((0, self.n_features_in_))
+        return rows if rows.size else np.empty((0, self._n_columns()))
 
     @property
     def nbytes_(self) -> int:
@@ -318,26 +333,41 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return _array_bytes(self._learner)
 
+    @property
+    def feature_importances_(self) -> Float:
+        """Relevance of each column for the prediction, sum 1: how steeply the score changes along it, on average.
+
+        For a table, in the order of its columns. All zeros before the model has seen enough rows to tell.
+        """
+        importances = relevance_shares(self._leader)
+        if importances is None:
+            return np.zeros(self.n_features_in_)
+        if self.encoder_ is None:
+            return importances
+        by_column = self._by_column(importances)
+        return np.array([by_column.get(column, 0.0) for column in self.encoder_.kinds_])
+
     def explain(self, x: Any) -> Explanation:
         """Tell which stored rows and which kernels made the prediction of one row.
 
         Parameters
         ----------
-        x : array-like of shape (n_features,) or (1, n_features)
+        x : array-like of shape (n_features,) or (1, n_features), or table of one row
             The row.
 
         Returns
         -------
         explanation : Explanation
-            What each kernel and each stored row added to the score. With ``drift="adapt"`` that of the leading learner.
+            What each column, each kernel and each stored row added to the score. With ``drift="adapt"`` that of the
+            leading learner.
         """
         check_is_fitted(self)
-        if not sp.issparse(x) and not hasattr(x, "columns"):
+        if not sp.issparse(x) and not is_table(x):
             x = np.atleast_2d(x)
-        row = self._check_rows(x, first=False)
+        row = self._check_known_rows(x)
         if row.shape[0] != 1:
             raise ValueError(f"explain takes one row at a time. Got {row.shape[0]} rows instead.")
-        return explain_row(self._leader, row, self._sign())
+        return explain_row(self._leader, row, self._sign(), self._columns_of_features())
 
     def plot_weights(self, ax: Any = None) -> Figure:
         """Draw the weight and the error of each component.
@@ -375,14 +405,21 @@ class AutoEstimator(BaseEstimator):  # type: ignore[misc]
         state: State = dict(super(AutoEstimator, now).__getstate__())
         if "_learner" in state:
             state["_learner"] = learner_state(state["_learner"])
+        if "_encoder" in state:
+            state["_encoder"] = state["_encoder"].state()
         return state
 
     def __setstate__(self, state: State) -> None:
         state = dict(state)
         learned = state.pop("_learner", state.pop("_stream", None))  # version 0.1.0 called it "_stream"
+        encoder = state.pop("_encoder", None)
         super().__setstate__(state)
         if learned is not None:
-            self._learner = learner_from_state(learned, self._saved_columns())
+            columns = self._saved_columns()
+            if encoder is not None:
+                self._encoder_from_state(encoder)
+                columns = self._n_columns()
+            self._learner = learner_from_state(learned, columns)
             if isinstance(self._learner, RoundLearner):
                 self._learner.mistakes_when_loaded = vars(self).get("_mistakes", 0)
             self._check_saved()

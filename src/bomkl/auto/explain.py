@@ -9,7 +9,7 @@ import numpy as np
 
 from bomkl.auto.component import NewtonComponent
 from bomkl.auto.features import KernelFeatures
-from bomkl.auto.geometry import Float
+from bomkl.auto.geometry import Float, two_valued_scale
 from bomkl.auto.rows import RowLearner, dense_rows
 from bomkl.auto.task import Task
 from bomkl.auto.wide import WideLearner
@@ -29,12 +29,34 @@ class Explanation:
         What each of `support_vectors_` added to it, over all kernels.
     remainder : float
         What is due to constants and to the combination not being linear.
+    columns : dict of column to float
+        How much the score changes by what the row has in a column, rather than the mean of the stored rows. Columns of
+        a table have their names, those of a matrix their numbers.
+
+    Examples
+    --------
+    >>> from bomkl import AutoMKLRegressor
+    >>> rows = [{"day": ("Sunday", "Monday")[i % 2], "noise": i % 3} for i in range(40)]
+    >>> model = AutoMKLRegressor(random_state=0).fit(rows, [float(i % 2) for i in range(40)])
+    >>> max(model.explain({"day": "Monday", "noise": 1}).columns.items(), key=lambda item: item[1])[0]
+    'day'
     """
 
     margin: float
     kernels: dict[str, float]
     rows: Float
     remainder: float
+    columns: dict[Any, float]
+
+    def __str__(self) -> str:
+        """Show the score and what mattered most, a line each."""
+        lines = [f"score {self.margin:+.4g}"]
+        for what, parts in (("columns", self.columns), ("kernels", self.kernels)):
+            top = sorted(((value, name) for name, value in parts.items() if value), key=lambda each: -abs(each[0]))[:5]
+            if top:
+                width = max(len(str(name)) for _, name in top)
+                lines += [what, *(f"  {name!s:<{width}}  {value:+.4g}" for value, name in top)]
+        return "\n".join(lines)
 
     def largest_rows(self, n: int = 5) -> list[tuple[int, float]]:
         """Return the numbers of the n stored rows that mattered most and what they added.
@@ -52,8 +74,26 @@ class Explanation:
         return [(int(i), float(self.rows[i])) for i in order]
 
 
-def explain_row(learner: RowLearner | WideLearner, x: Any, sign: float, output: int | None = None) -> Explanation:
-    """Take the score of one row, times a sign, apart; of several classes that of an output or of the likeliest."""
+def relevance_shares(learner: RowLearner | WideLearner) -> Float | None:
+    """Share of each column in the squared slope of the score, over both views; None before the first rebuild."""
+    if isinstance(learner, WideLearner) or learner.geometry is None:
+        return None
+    shares = []
+    scale = two_valued_scale(learner.geometry.sorted_columns.T)
+    for relevance in learner.geometry.relevance.values():
+        slope = (relevance / scale) ** 4  # the relevance is its fourth root, over a floor
+        slope -= slope.min()
+        shares.append(slope / slope.sum() if slope.sum() > 0 else np.full(len(slope), 1 / len(slope)))
+    return np.asarray(np.mean(shares, axis=0))
+
+
+def explain_row(
+    learner: RowLearner | WideLearner, x: Any, sign: float, columns: list[Any], output: int | None = None
+) -> Explanation:
+    """Take the score of one row, times a sign, apart; of several classes that of an output or of the likeliest.
+
+    `columns` says what each column of the learner belongs to.
+    """
     scores = sign * learner.scores(x)[0]
     rows = np.zeros(len(learner.stored_rows()))
     if output is None:
@@ -63,7 +103,7 @@ def explain_row(learner: RowLearner | WideLearner, x: Any, sign: float, output: 
     if isinstance(learner, WideLearner):
         return _explain_wide(learner, x, sign, output, margin)
     if learner.geometry is None:
-        return Explanation(margin, kernels, rows, margin)
+        return Explanation(margin, kernels, rows, margin, {})
     slopes = sign * learner.combination.slopes() * learner.spread
     views = learner.views(dense_rows(x, 0, 1))
     for component, slope in zip(learner.components, slopes, strict=True):
@@ -79,20 +119,38 @@ def explain_row(learner: RowLearner | WideLearner, x: Any, sign: float, output: 
             kernels[component.name] = float(each.sum())
         else:
             kernels[component.name] = float(slope * (features(views)[0, : rank - 1] @ w[:-1]))
-    return Explanation(margin, kernels, rows, margin - sum(kernels.values()))
+    parts = _parts_of_columns(learner, dense_rows(x, 0, 1)[0], sign, output, columns)
+    return Explanation(margin, kernels, rows, margin - sum(kernels.values()), parts)
+
+
+def _parts_of_columns(learner: RowLearner, x: Float, sign: float, output: int, columns: list[Any]) -> dict[Any, float]:
+    """How much the score changes where a column has its mean instead, a group of columns at a time."""
+    assert learner.geometry is not None
+    groups: dict[Any, list[int]] = {}
+    for place, column in enumerate(columns):
+        if column is not None:
+            groups.setdefault(column, []).append(place)
+    changed = np.repeat(x[None], len(groups) + 1, axis=0)
+    for row, places in enumerate(groups.values(), 1):
+        changed[row, places] = learner.geometry.mean[places]
+    scores = sign * learner.scores(changed)
+    if learner.task is Task.MULTICLASS:
+        scores = scores - scores.mean(axis=1, keepdims=True)
+    differences = scores[0, output] - scores[1:, output]
+    return dict(zip(groups, differences.tolist(), strict=True))
 
 
 def _explain_wide(learner: WideLearner, x: Any, sign: float, output: int, margin: float) -> Explanation:
     """Take a score apart: stored rows are those of the sketch, and the linear components add what columns add."""
     kernels = dict.fromkeys(learner.names, 0.0)
     if learner.columns is None:
-        return Explanation(margin, kernels, np.empty(0), margin)
+        return Explanation(margin, kernels, np.empty(0), margin, {})
     row, slopes = learner.scaled(x), learner.combination.slopes()
-    part = explain_row(learner.kernels, learner.sketch(row), sign, output)
+    part = explain_row(learner.kernels, learner.sketch(row), sign, [], output)
     kernels |= {name: float(slopes[0] * value) for name, value in part.kernels.items()}
     linear = learner.linear.scores(row)[0] - learner.linear.bias
     if learner.task is Task.MULTICLASS:
         linear = linear - linear.mean(axis=1, keepdims=True)
     for name, value in zip(learner.names[len(part.kernels) :], linear[:, output] * slopes[1:], strict=True):
         kernels[name] = float(sign * value * learner.spread)
-    return Explanation(margin, kernels, slopes[0] * part.rows, margin - sum(kernels.values()))
+    return Explanation(margin, kernels, slopes[0] * part.rows, margin - sum(kernels.values()), {})

@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils import assert_all_finite
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _check_y
 
 from bomkl._validation import check_choice, is_finite_number
-from bomkl.auto.estimator import AutoEstimator, checked_columns
+from bomkl.auto.estimator import AutoEstimator
 from bomkl.auto.geometry import Float
-from bomkl.auto.rows import LARGEST, Drawn
+from bomkl.auto.rows import LARGEST
 from bomkl.auto.saved import State
 from bomkl.auto.uncertainty import ErrorModel
 
@@ -54,6 +54,8 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         Where rounds are computed: on the processor, or on a GPU through PyTorch (``pip install 'bomkl[gpu]'``). "auto"
         takes a GPU where there is one. With ``update="rows"`` the processor is used. What is learned does not depend on
         it but for rounding, and a model may go on elsewhere.
+    types : dict of column to {"number", "boolean", "category", "date"} or None, default=None
+        What columns of a table hold; others are taken as the table has them, or as their first cells look.
     n_jobs : int or None, default=None
         Threads; -1 for all cores. The result does not depend on it.
     random_state : int, RandomState or None, default=None
@@ -89,6 +91,7 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
     """
 
     _learned = (*AutoEstimator._learned, "_errors")
+    _target = "number"
 
     def __init__(
         self,
@@ -97,6 +100,7 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         drift: str | None = None,
         update: str = "rows",
         device: str = "cpu",
+        types: dict[Any, str] | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -105,6 +109,7 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         self.drift = drift
         self.update = update
         self.device = device
+        self.types = types
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -113,7 +118,7 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+        X : array-like, table or sparse matrix of shape (n_samples, n_features)
             Rows.
         y : array-like of shape (n_samples,)
             Targets.
@@ -138,7 +143,7 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+        X : array-like, table or sparse matrix of shape (n_samples, n_features)
             Rows.
         y : array-like of shape (n_samples,)
             Targets.
@@ -159,7 +164,7 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+        X : array-like, table or sparse matrix of shape (n_samples, n_features)
             Rows.
         y : array-like of shape (n_samples,)
             Targets.
@@ -179,7 +184,7 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+        X : array-like, table or sparse matrix of shape (n_samples, n_features)
             Rows.
         return_std : bool, default=False
             Also return the standard deviation of the error that is to be expected for each row.
@@ -195,7 +200,7 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         predictions = now._scores(X)[:, 0]
         if not return_std:
             return predictions
-        X, errors = now._check_rows(X, first=False), now._error_model()
+        X, errors = now._check_known_rows(X), now._error_model()
         with now._working(X.shape[0]) as run:
             return predictions, errors.deviations(X, run)
 
@@ -232,7 +237,7 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
             raise ValueError(f"The coverage of predict_interval must be a number from 0.5 to 0.99. Got {coverage!r}.")
         now = self._now()
         predictions = now._scores(X)[:, 0]
-        X, errors = now._check_rows(X, first=False), now._error_model()
+        X, errors = now._check_known_rows(X), now._error_model()
         with now._working(X.shape[0]) as run:
             reaches = errors.reaches(X, float(coverage), run)
         return np.column_stack([predictions - reaches, predictions + reaches])
@@ -309,10 +314,10 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
     def _learn(self, X: Any, y: Any, sample_weight: Any, with_scores: bool, shuffle: bool = False) -> Float:
         first = not hasattr(self, "_learner")
         self._prepare(first)
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first, y_numeric=True
-        )
-        X, targets = checked_columns(X), np.asarray(y, dtype=np.float64)
+        X = self._check_rows(X, first)
+        targets = np.asarray(_check_y(y, y_numeric=True, estimator=self), dtype=np.float64)
+        if len(targets) != X.shape[0]:
+            raise ValueError(f"X has {X.shape[0]} rows, but y has {len(targets)} targets. They must be as many.")
         assert_all_finite(targets, input_name="y")  # validate_data lets None through
         targets = np.clip(targets, -LARGEST, LARGEST)
         weight = self._check_weight(sample_weight, X)
@@ -325,7 +330,8 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
             X, targets, weight, counted = X[counted], targets[counted], weight[counted], counted[counted]
         if shuffle:
             order = self._drawn_order(len(targets))
-            X, targets, weight = Drawn(X, order), targets[order], weight[order]
+            X, targets, weight = self._drawn(X, order), targets[order], weight[order]
+        X, update = self._encoded(X, targets, counted)
         out = np.empty(len(targets))
         cuts = np.flatnonzero(np.diff(counted)) + 1
         with self._working(len(targets)) as run:
@@ -340,4 +346,5 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
                 else:
                     scores = self._learner.scores(X[begin:end], run)
                 out[begin:end] = scores[:, 0]
+        self._take_over(update)
         return out

@@ -55,6 +55,11 @@ def to_onnx(estimator: Any) -> ModelProto:
         )
     check_is_fitted(estimator)
     is_auto = isinstance(estimator, AutoEstimator)
+    if is_auto and estimator._n_columns() != estimator.n_features_in_:
+        raise TypeError(
+            "ONNX models of bomkl take matrices of numbers, and this model learned from a table with texts or dates. "
+            "Encode its rows with model.encoder_.transform, and export a model that learned from the encoded rows."
+        )
     graph = Graph(estimator.n_features_in_, np.float64 if is_auto else estimator._dtype)
     scores = (auto_scores if is_auto else budget_scores)(graph, estimator)
     if is_classifier(estimator):

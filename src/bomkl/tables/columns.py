@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,8 @@ from bomkl.tables.values import GAP, Float, Tally, Values
 
 DATE_PARTS = ("trend", "hour_sin", "hour_cos", "weekday_sin", "weekday_cos", "day_of_year_sin", "day_of_year_cos")
 LARGEST = 1e150  # larger numbers are taken as this: their sums stay finite
+GAP_ROWS = 8  # rows with a gap before it may have a column of its own
+GAP_ERRORS = 3.0  # standard errors by which their mean target must differ
 SMOOTHING = 10.0  # rows that the mean of all targets counts for in the mean of a category
 _RULES: dict[str, str] = {
     "number": "hold finite numbers",
@@ -29,11 +31,28 @@ _RULES: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Targets:
-    """What a block tells of its targets: the sum each row adds to, how much, and the means of the rows before it."""
+    """What a block tells of its targets.
+
+    Parameters
+    ----------
+    places : sequence of int
+        The sum that each row adds to; -1 for none.
+    amounts : sequence of float
+        What it adds.
+    means, deviations : ndarray of shape (n_rows, n_targets)
+        Of the rows before it.
+    """
 
     places: Sequence[int]
     amounts: Sequence[float]
     means: Float
+    deviations: Float
+
+    def of(self, rows: Any) -> Targets:
+        """Take some rows, by a slice or by their numbers."""
+        numbers = range(len(self.places))[rows] if isinstance(rows, slice) else rows
+        places, amounts = [self.places[row] for row in numbers], [self.amounts[row] for row in numbers]
+        return Targets(places, amounts, self.means[rows], self.deviations[rows])
 
 
 @dataclass
@@ -55,7 +74,7 @@ class Change:
     totals: tuple[float, float]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Column:
     """State of one column.
 
@@ -100,9 +119,9 @@ class Column:
         if self.kind == "date":
             out[:, 1:7] = _cycles(numbers)
         rows = np.flatnonzero(gaps)
-        nowhere = [-1] * len(rows)
-        tally = self.values.tally([GAP] * len(rows), [], learned[rows].tolist(), nowhere, nowhere)
-        tally.claims = [(int(rows[at]), code) for at, code in tally.claims]
+        few = targets.of(rows)
+        tally = self.values.tally([GAP] * len(rows), {}, learned[rows].tolist(), few.places, few.amounts)
+        tally.claims = _gap_claims(rows, tally.before, learned, targets)
         return Change(np.where(gaps, GAP, -1), tally, (float(totals[-1]), float(counts[-1])))
 
     def _encode_categories(self, cells: Cells, learned: NDArray[np.bool_], targets: Targets, out: Float) -> Change:
@@ -112,12 +131,15 @@ class Column:
         n_targets = self.values.n_targets
         seen, sums = tally.before[:, :1], tally.before[:, 1:]
         out[:, :n_targets] = (sums + SMOOTHING * targets.means) / (seen + SMOOTHING)
-        return Change(np.array(codes, dtype=np.int64), tally, (0.0, 0.0))
+        numbers = np.array(codes, dtype=np.int64)
+        rows = np.flatnonzero(numbers == GAP)
+        tally.claims += _gap_claims(rows, tally.before[rows], learned, targets)
+        return Change(numbers, tally, (0.0, 0.0))
 
-    def apply(self, change: Change) -> None:
-        """Take over what a block does."""
-        self.values.apply(change.tally)
-        self.total, self.count = change.totals
+    def after(self, change: Change, places: dict[int, int]) -> Column:
+        """Take over what a block does, and the columns of zeros and ones that it gives to values."""
+        total, count = change.totals
+        return replace(self, values=self.values.after(change.tally, places), total=total, count=count)
 
     def feature_names(self) -> list[str]:
         """Name its columns of numbers."""
@@ -145,6 +167,26 @@ def first_kind(name: Any, cells: Cells, declared: Kind | None) -> Kind | None:
     if not len(cells.values) or cell_types.is_gap(cells.values[0]):
         return None
     return kind_of_cells(cells.values, name)
+
+
+def _gap_claims(
+    rows: NDArray[np.intp], before: Float, learned: NDArray[np.bool_], targets: Targets
+) -> list[tuple[int, int]]:
+    """Tell at which row a gap is worth a column of its own.
+
+    That is when rows with the gap have had other targets than chance explains, looked at when 8, 16, 32, ... of them
+    have come: columns for gaps that tell nothing make it harder to see which rows are close. Without targets, any gap
+    is worth one.
+    """
+    claims = []
+    for row, (count, *sums) in zip(rows.tolist(), before.tolist(), strict=True):
+        if not learned[row] or count < GAP_ROWS or int(count) & (int(count) - 1):
+            continue
+        apart = [abs(each / count - mean) for each, mean in zip(sums, targets.means[row].tolist(), strict=True)]
+        limits = (GAP_ERRORS / math.sqrt(count)) * targets.deviations[row]
+        if not sums or (np.array(apart) > limits).any():
+            claims.append((row, GAP))
+    return claims
 
 
 def _numbers(name: Any, kind: Kind, cells: Cells) -> Float:

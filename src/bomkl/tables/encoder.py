@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -16,8 +16,9 @@ from bomkl._validation import check_choice, check_count
 from bomkl.tables.cells import Kind, check_kinds, is_gap, kind_of_cells
 from bomkl.tables.columns import LARGEST, Change, Column, Targets, column_width, first_kind
 from bomkl.tables.errors import TableError
+from bomkl.tables.filling import WIDEST, Filling
 from bomkl.tables.frames import Cells, Table, read_table
-from bomkl.tables.values import Float, Values
+from bomkl.tables.values import GAP, Float, Values
 
 STATE_VERSION = 1
 TARGETS = {None: 0, "number": 1, "class": 3}  # sums of targets a category
@@ -25,7 +26,51 @@ ONE_HOT_PER_CATEGORY = 8  # columns of zeros and ones that the values of one col
 ONE_HOT_PER_OTHER = 1  # what any other column adds, for its gap
 
 
-@dataclass
+@dataclass(frozen=True)
+class TargetSums:
+    """Sums over the targets learned.
+
+    Parameters
+    ----------
+    rows : int
+        How many.
+    shift : float
+        The first of them where they are numbers: sums are of differences from it.
+    sums, squares : ndarray of shape (n_targets,)
+        Sums of the targets and of their squares.
+    """
+
+    rows: int
+    shift: float
+    sums: Float
+    squares: Float
+
+    def over(
+        self, places: Sequence[int], amounts: Sequence[float], learned: NDArray[np.bool_]
+    ) -> tuple[Targets, TargetSums]:
+        """Give the means and deviations before each row of a block, and the sums after it."""
+        n, width = len(places), len(self.sums)
+        chosen = learned.tolist()
+        shift = self.shift
+        if not self.rows and shift == 0.0 and width == 1 and any(chosen):
+            shift = amounts[chosen.index(True)]
+        # sums run in the order of the rows from where the last block ended, so that the split changes no bit
+        sums, squares = np.zeros((n + 1, width)), np.zeros((n + 1, width))
+        sums[0], squares[0] = self.sums, self.squares
+        for row, (place, amount) in enumerate(zip(places, amounts, strict=True), 1):
+            if place >= 0 and chosen[row - 1]:
+                sums[row, place] = amount - shift
+                squares[row, place] = (amount - shift) ** 2
+        sums, squares = np.cumsum(sums, axis=0), np.cumsum(squares, axis=0)
+        rows = self.rows + np.concatenate([[0], np.cumsum(learned)])
+        counts = np.maximum(rows[:-1], 1)[:, None]
+        means = sums[:-1] / counts
+        deviations = np.sqrt(np.maximum(squares[:-1] / counts - means * means, 0.0))
+        means = np.where(rows[:-1, None] > 0, means + shift, 0.0)  # the first row does not know its own target
+        return Targets(places, amounts, means, deviations), TargetSums(int(rows[-1]), shift, sums[-1], squares[-1])
+
+
+@dataclass(frozen=True)
 class Undecided:
     """A column that had no value yet and no type: rows before its first value have zeros in its place."""
 
@@ -45,9 +90,9 @@ class Update:
     columns: list[Column | Undecided]
     changes: list[Change | None]
     claims: list[tuple[int, int, int]]
+    filling: Filling
     labels: list[Any]
-    target_sums: Float
-    target_rows: int
+    targets_seen: TargetSums
     n_rows: int
 
 
@@ -102,6 +147,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     _columns: list[Column | Undecided]
     _labels: list[Any]
     _n_rows: int
+    _one_hot_used: int
+    _filling: Filling
+    _targets_seen: TargetSums
 
     def __init__(
         self,
@@ -150,7 +198,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self : object
             The encoder.
         """
-        self._take(self, X, y)
+        self._take(self.fork(), X, y)
         return self
 
     def fit_transform(self, X: Any, y: ArrayLike | None = None, **params: Any) -> Float:
@@ -191,7 +239,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         rows : ndarray of shape (n_samples, n_features_out_)
             The encoded rows.
         """
-        return self._take(self, X, y)
+        return self._take(self.fork(), X, y)
 
     def transform(self, X: Any) -> Float:
         """Encode rows with what was learned, without learning from them.
@@ -287,9 +335,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         taken: list[tuple[Any, str]] = [(None, f"one_hot{at}") for at in range(self._one_hot)]
         for column in self._columns:
             if isinstance(column, Column):
-                for code, place in enumerate(column.values.places):
-                    if place >= 0:
-                        taken[place] = (column.name, f"{column.name}={column.values.text(code)}")
+                for code, place in column.values.places.items():
+                    taken[place] = (column.name, f"{column.name}={column.values.text(code)}")
         return features + taken
 
     # ------------------------------------------------------------ learning, in two steps
@@ -317,10 +364,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         table = read_table(X)
         if not hasattr(self, "_columns"):
-            self._check_parameters()
-            if not table.n_rows:
-                raise TableError("The first table must have a row.")
-            self._begin(table)
+            self.begin(table)
         if learned is None:
             learned = np.ones(table.n_rows, dtype=bool)
         places, amounts, labels = self._targets(y, table.n_rows, learned)
@@ -334,45 +378,33 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         update : Update
             From `prepare`, with nothing applied in between.
         """
-        before = dict(self.__dict__)
-        undo = [
-            (column, column.total, column.count, column.values.entries(change.tally))
-            for column, change in zip(self._columns, update.changes, strict=True)
-            if isinstance(column, Column) and change is not None
-        ]
-        try:
-            self._apply(update)
-        except BaseException:  # Ctrl-C
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            for column, total, count, entries in undo:
-                column.total, column.count = total, count
-                column.values.restore_entries(entries)
-            raise
-
-    def _apply(self, update: Update) -> None:
-        self._columns = update.columns
-        for column, change in zip(update.columns, update.changes, strict=True):
-            if change is not None:
-                assert isinstance(column, Column)
-                column.apply(change)
+        places: list[dict[int, int]] = [{} for _ in update.columns]
         for at, code, place in update.claims:
-            column = update.columns[at]
-            assert isinstance(column, Column)
-            column.values.place(code, place)
+            places[at][code] = place
+        self._columns = [
+            column.after(change, given) if isinstance(column, Column) and change is not None else column
+            for column, change, given in zip(update.columns, update.changes, places, strict=True)
+        ]
         self._one_hot_used += len(update.claims)
+        self._filling = update.filling
         self._labels = self._labels + update.labels
-        self._target_sums, self._target_rows = update.target_sums, update.target_rows
+        self._targets_seen = update.targets_seen
         self._n_rows += update.n_rows
 
+    def fork(self) -> Self:
+        """Make a copy that learns on its own; what was learned is shared, as nothing of it changes in place.
+
+        Returns
+        -------
+        TableEncoder
+        """
+        return copy.copy(self)
+
     def _take(self, encoder: Self, X: Any, y: Any) -> Float:
-        """Learn with this encoder, or with a fresh one that takes its place."""
-        fresh = encoder is not self or not hasattr(self, "_columns")
-        worker = self._fresh() if fresh else self
-        rows, update = worker.prepare(X, y)
-        worker.apply(update)
-        if fresh:
-            self.__dict__.update({name: value for name, value in vars(worker).items() if name.startswith("_")})
+        """Learn with a copy, which then takes the place of all that this encoder is."""
+        rows, update = encoder.prepare(X, y)
+        encoder.apply(update)
+        self.__dict__ = encoder.__dict__
         return rows
 
     def _fresh(self) -> Self:
@@ -387,8 +419,23 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if self.one_hot != 0:
             check_count(owner, "one_hot", self.one_hot)
 
-    def _begin(self, table: Table) -> None:
-        """Lay the columns out by the first row."""
+    def begin(self, X: Any) -> Self:
+        """Lay the columns out by the first row of a table, without learning from it.
+
+        Parameters
+        ----------
+        X : pandas, polars or Arrow table, dict, list of dicts or matrix
+            The table.
+
+        Returns
+        -------
+        self : object
+            The encoder.
+        """
+        self._check_parameters()
+        table = read_table(X)
+        if not table.n_rows:
+            raise TableError("The first table must have a row.")
         types = check_kinds(self.types)
         if unknown := [name for name in types if name not in table.columns]:
             raise TableError(f"The column {unknown[0]!r} has a type but is not in the table: {list(table.columns)}.")
@@ -406,13 +453,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self._one_hot_at = at
         self._one_hot = 0 if plain else min(one_hot, self.one_hot)  # plain numbers stay what they are
         self._one_hot_used = 0
+        self._filling = Filling()
         self._labels = []
-        self._target_sums, self._target_rows = np.zeros(TARGETS[self.target]), 0
+        self._targets_seen = TargetSums(0, 0.0, np.zeros(TARGETS[self.target]), np.zeros(TARGETS[self.target]))
         self._n_rows = 0
+        return self
 
     def _column(self, name: Any, kind: Kind, at: int, width: int) -> Column:
-        named = kind == "category"
-        values = Values(TARGETS[self.target] if named else 0, named, int(self.max_values))
+        values = Values(TARGETS[self.target], kind == "category", int(self.max_values))
         return Column(name, kind, at, width, values)
 
     def _targets(
@@ -454,14 +502,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ) -> tuple[Float, Update]:
         n = table.n_rows
         out = np.zeros((n, self.n_features_out_))
-        sums = np.zeros((n + 1, len(self._target_sums)))
-        sums[0] = self._target_sums
-        for row, (place, amount) in enumerate(zip(places, amounts, strict=True)):
-            if place >= 0 and learned[row]:
-                sums[row + 1, place] = amount
-        sums = np.cumsum(sums, axis=0)  # along rows, in their order
-        rows = self._target_rows + np.concatenate([[0], np.cumsum(learned)])
-        targets = Targets(places, amounts, sums[:-1] / np.maximum(rows[:-1], 1)[:, None])
+        targets, targets_seen = self._targets_seen.over(places, amounts, learned)
         columns: list[Column | Undecided] = []
         changes: list[Change | None] = []
         for column, cells in zip(self._columns, self._cells(table), strict=True):
@@ -475,11 +516,24 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 changes.append(None)
                 continue
             part = out[begin:, column.at : column.at + column.width]
-            rest = targets if not begin else Targets(places[begin:], amounts[begin:], targets.means[begin:])
+            rest = targets.of(slice(begin, None)) if begin else targets
             change = column.encode(cells.after(begin) if begin else cells, learned[begin:], rest, part)
             changes.append(_moved(change, begin))
+        filling = self._fill(out, columns, changes, learned)
         claims = self._write_one_hot(out, columns, changes)
-        return out, Update(columns, changes, claims, labels, sums[-1], int(rows[-1]), int(learned.sum()))
+        return out, Update(columns, changes, claims, filling, labels, targets_seen, int(learned.sum()))
+
+    def _fill(
+        self, out: Float, columns: list[Column | Undecided], changes: list[Change | None], learned: NDArray[np.bool_]
+    ) -> Filling:
+        """Fill gaps from the other columns."""
+        if not 1 < self._one_hot_at <= WIDEST:
+            return self._filling
+        gaps = np.zeros((len(out), self._one_hot_at), dtype=bool)
+        for column, change in zip(columns, changes, strict=True):
+            if change is not None:
+                gaps[:, column.at : column.at + column.width] = (change.codes == GAP)[:, None]
+        return self._filling.fill(out[:, : self._one_hot_at], gaps, learned)
 
     def _cells(self, table: Table) -> list[Cells]:
         """Cells of each column, in the order of the first table."""
@@ -512,9 +566,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             kind = cells.kind or kind_of_cells(part.values, column.name)
             assert kind is not None
             nothing = np.zeros(len(rows), dtype=bool)
-            few = Targets([-1] * len(rows), [0.0] * len(rows), targets.means[rows])
             encoded = np.zeros((len(rows), column.width))
-            self._column(column.name, kind, column.at, column.width).encode(part, nothing, few, encoded)
+            self._column(column.name, kind, column.at, column.width).encode(part, nothing, targets.of(rows), encoded)
             out[rows, column.at : column.at + column.width] = encoded
 
     def _write_one_hot(
@@ -528,7 +581,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             for row, code in change.tally.claims
         )
         given: list[tuple[int, int, int, int]] = []
-        taken = [column.values.n_placed if isinstance(column, Column) else 0 for column in columns]
+        taken = [len(column.values.places) if isinstance(column, Column) else 0 for column in columns]
         for row, at, code in wishes:
             place = self._one_hot_used + len(given)
             if place < self._one_hot and taken[at] < ONE_HOT_PER_CATEGORY:
@@ -538,12 +591,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             if change is None or not self._one_hot:
                 continue
             assert isinstance(column, Column)
-            known = np.array(column.values.places, dtype=np.int64)
-            old = (change.codes >= 0) & (change.codes < len(known))
-            rows = np.flatnonzero(old)
-            places = known[change.codes[rows]]
-            rows, places = rows[places >= 0], places[places >= 0]
-            out[rows, self._one_hot_at + places] = 1.0
+            for code, place in column.values.places.items():
+                out[change.codes == code, self._one_hot_at + place] = 1.0
         for row, at, code, place in given:
             change = changes[at]
             assert change is not None
@@ -576,9 +625,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             ],
             "one_hot": self._one_hot,
             "one_hot_used": self._one_hot_used,
+            "filling": self._filling.state(),
             "labels": list(self._labels),
-            "target_sums": self._target_sums.copy(),
-            "target_rows": self._target_rows,
+            "targets_seen": vars(self._targets_seen).copy(),
             "n_rows": self._n_rows,
         }
 
@@ -604,18 +653,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 fresh._columns.append(Undecided(each["name"], at, width))
             else:
                 column = fresh._column(each["name"], kind, at, width)
-                column.total, column.count = float(each["total"]), float(each["count"])
-                column.values = Values.from_state(
-                    each["values"], column.values.n_targets, column.values.named, column.values.limit, places
+                values = Values.from_state(each["values"], n_targets, column.values.named, column.values.limit, places)
+                fresh._columns.append(
+                    replace(column, values=values, total=float(each["total"]), count=float(each["count"]))
                 )
-                fresh._columns.append(column)
             at += width
         fresh._one_hot_at, fresh._one_hot, fresh._one_hot_used = at, places, int(state["one_hot_used"])
+        fresh._filling = Filling.from_state(state["filling"], at)
         fresh._labels = list(state["labels"])
-        fresh._target_sums = np.array(state["target_sums"], dtype=np.float64)
-        if fresh._target_sums.shape != (n_targets,) or not 0 <= fresh._one_hot_used <= places:
+        seen = state["targets_seen"]
+        sums, squares = (np.array(seen[name], dtype=np.float64) for name in ("sums", "squares"))
+        if sums.shape != (n_targets,) or squares.shape != (n_targets,) or not 0 <= fresh._one_hot_used <= places:
             raise TableError("the sums of the targets do not fit")
-        fresh._target_rows, fresh._n_rows = int(state["target_rows"]), int(state["n_rows"])
+        fresh._targets_seen = TargetSums(int(seen["rows"]), float(seen["shift"]), sums, squares)
+        fresh._n_rows = int(state["n_rows"])
         self.__dict__.update({name: value for name, value in vars(fresh).items() if name.startswith("_")})
 
     def __getstate__(self) -> dict[str, Any]:

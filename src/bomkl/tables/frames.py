@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from bomkl.tables.cells import Kind, days_of_microseconds
 from bomkl.tables.errors import TableError
@@ -68,6 +69,25 @@ class Table:
     n_rows: int
     sparse: bool = False
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.n_rows, len(self.columns)
+
+    def __getitem__(self, rows: NDArray[Any]) -> Table:
+        """Take some rows, by a mask or by their numbers."""
+        places = np.arange(self.n_rows)[rows]
+        columns = {
+            name: Cells(
+                cells.values[places]
+                if isinstance(cells.values, np.ndarray)
+                else [cells.values[row] for row in places.tolist()],
+                cells.kind,
+            )
+            for name, cells in self.columns.items()
+        }
+        return Table(columns, len(places), self.sparse)
+
 
 def is_table(X: Any) -> bool:
     """Tell whether something is a table with named columns rather than a matrix.
@@ -77,7 +97,7 @@ def is_table(X: Any) -> bool:
     >>> is_table({"size": 3.0}), is_table([{"size": 3.0}]), is_table([[3.0]]), is_table(np.zeros((1, 1)))
     (True, True, False, False)
     """
-    if isinstance(X, np.ndarray):
+    if isinstance(X, np.ndarray) or issparse(X):  # some sparse matrices are dicts
         return False
     if isinstance(X, Mapping | Table):
         return True

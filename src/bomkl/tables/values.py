@@ -1,14 +1,14 @@
 """The values of a column that are counted: the gap, categories, and shared places for categories beyond the limit.
 
 What a row is encoded with are the counts of the rows before it. A block is worked through in the order of its rows, and
-what it changes is held apart until `Values.apply`, so that an error changes nothing.
+learning from it makes new `Values`: those of before stay as they are, for readers and for the case of an error.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 from zlib import crc32
 
@@ -20,9 +20,10 @@ from bomkl.tables.errors import TableError
 Float = NDArray[np.float64]
 GAP = 0  # code of the gap
 UNKNOWN = -1  # code of a category that was never learned
+CLAIM = 2  # rows after which a category is worth a column of its own
 _SHARED = 255  # places that categories beyond the limit share; their codes come next
 _FIRST = 1 + _SHARED
-CLAIM = 2  # rows after which a value is worth a column of its own
+_RECENT = 64  # changed entries that are held apart, and one for each eight in all
 
 
 @dataclass
@@ -33,21 +34,21 @@ class Tally:
     ----------
     before : ndarray of shape (n_rows, 1 + n_targets)
         Count and sums of targets of the value of each row, from the rows before it.
-    touched : dict of int to list
+    touched : dict of int to tuple
         Count and sums after the block, by code.
-    new : list of str
-        Categories that the block brought.
+    new : dict of str to int
+        Categories that the block brought, and their codes.
     claims : list of (int, int)
         Rows at which a value has been seen often enough for a column of its own, and its code.
     """
 
     before: Float
-    touched: dict[int, list[Any]]
-    new: list[str]
+    touched: dict[int, tuple[Any, ...]]
+    new: dict[str, int]
     claims: list[tuple[int, int]]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Values:
     """Counts, sums of targets and one-hot places of the values of one column.
 
@@ -59,28 +60,42 @@ class Values:
         Whether it counts categories, or gaps only.
     limit : int
         Most categories that are told apart.
+    index : dict of str to int
+        Codes of categories.
+    entries : array of float
+        Count and sums of each code, one after the other.
+    recent_index, recent : dict
+        What came or changed since `index` and `entries` were made: a small part, so that a change copies little.
+    places : dict of int to int
+        Columns of their own, by code.
     """
 
     n_targets: int
     named: bool
     limit: int
-    names: list[str] = field(default_factory=list)
-    counts: array[int] = field(init=False)
-    sums: array[float] = field(init=False)
-    places: array[int] = field(init=False)
+    index: dict[str, int] = field(default_factory=dict)
+    entries: array[float] = field(default_factory=lambda: array("d"))
+    recent_index: dict[str, int] = field(default_factory=dict)
+    recent: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+    places: dict[int, int] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        """Make room for the codes that have no names."""
-        n = _FIRST if self.named else 1
-        self.counts = array("q", bytes(8 * n))
-        self.sums = array("d", bytes(8 * n * self.n_targets))
-        self.places = array("q", [-1]) * n
-        self.index = {name: _FIRST + at for at, name in enumerate(self.names)}
-        self.n_placed = 0
+    @property
+    def n_codes(self) -> int:
+        """Codes in use."""
+        return (_FIRST if self.named else 1) + len(self.index) + len(self.recent_index)
 
-    def codes(self, texts: Iterable[str | None], learned: Sequence[bool]) -> tuple[list[int], list[str]]:
+    def entry(self, code: int) -> tuple[Any, ...]:
+        """Count and sums of a code."""
+        found = self.recent.get(code)
+        if found is not None:
+            return found
+        width = 1 + self.n_targets
+        return tuple(self.entries[code * width : (code + 1) * width]) or (0.0,) * width
+
+    def codes(self, texts: Iterable[str | None], learned: Sequence[bool]) -> tuple[list[int], dict[str, int]]:
         """Codes of categories, and the new ones among those of learned rows."""
-        index, new = self.index, dict[str, int]()
+        index, recent, new = self.index, self.recent_index, dict[str, int]()
+        known = len(index) + len(recent)
         codes = []
         for text, learn in zip(texts, learned, strict=True):
             if text is None:
@@ -88,19 +103,21 @@ class Values:
                 continue
             code = index.get(text)
             if code is None:
+                code = recent.get(text)
+            if code is None:
                 code = new.get(text, UNKNOWN)
                 if code == UNKNOWN:
-                    if len(index) + len(new) >= self.limit:
+                    if known + len(new) >= self.limit:
                         code = 1 + crc32(text.encode("utf-8", "surrogatepass")) % _SHARED
                     elif learn:
-                        code = new[text] = _FIRST + len(index) + len(new)
+                        code = new[text] = _FIRST + known + len(new)
             codes.append(code)
-        return codes, list(new)
+        return codes, new
 
     def tally(
         self,
         codes: Sequence[int],
-        new: list[str],
+        new: dict[str, int],
         learned: Sequence[bool],
         places: Sequence[int],
         amounts: Sequence[float],
@@ -111,7 +128,7 @@ class Values:
         ----------
         codes : sequence of int
             The value of each row.
-        new : list of str
+        new : dict of str to int
             Categories that the block brings.
         learned : sequence of bool
             Rows that count.
@@ -120,99 +137,76 @@ class Values:
         amounts : sequence of float
             What it adds.
         """
-        width, known = self.n_targets, len(self.counts)
-        counts, sums = self.counts, self.sums
-        touched: dict[int, list[Any]] = {UNKNOWN: [0] + [0.0] * width}
+        touched: dict[int, list[Any]] = {UNKNOWN: [0.0] * (1 + self.n_targets)}
         before, claims = [], []
         for row, code in enumerate(codes):
             entry = touched.get(code)
             if entry is None:
-                entry = (
-                    [counts[code], *sums[code * width : (code + 1) * width]] if code < known else [0] + [0.0] * width
-                )
-                touched[code] = entry
+                entry = touched[code] = list(self.entry(code))
             before.append(tuple(entry))
             if learned[row]:
                 entry[0] += 1
                 if (place := places[row]) >= 0:
                     entry[1 + place] += amounts[row]
-                if entry[0] == CLAIM:
+                if entry[0] == CLAIM and code != GAP:
                     claims.append((row, code))
         del touched[UNKNOWN]
-        return Tally(np.array(before, dtype=np.float64).reshape(len(before), 1 + width), touched, new, claims)
+        counts = np.array(before, dtype=np.float64).reshape(len(before), 1 + self.n_targets)
+        return Tally(counts, {code: tuple(entry) for code, entry in touched.items()}, new, claims)
 
-    def apply(self, tally: Tally) -> None:
-        """Take over what a block does."""
-        width = self.n_targets
-        for name in tally.new:
-            self.names.append(name)
-            self.index[name] = len(self.counts)
-            self.counts.append(0)
-            self.sums.extend([0.0] * width)
-            self.places.append(-1)
-        for code, (count, *sums) in tally.touched.items():
-            self.counts[code] = count
-            for at, total in enumerate(sums):
-                self.sums[code * width + at] = total
+    def after(self, tally: Tally, places: dict[int, int]) -> Values:
+        """Take over what a block does, and the columns that it gives to codes."""
+        values = replace(
+            self,
+            recent_index=self.recent_index | tally.new if tally.new else self.recent_index,
+            recent=self.recent | tally.touched,
+            places=self.places | places if places else self.places,
+        )
+        if len(values.recent) <= _RECENT + values.n_codes // 8:
+            return values
+        return replace(
+            values, index=values.index | values.recent_index, entries=values._all(), recent_index={}, recent={}
+        )
 
-    def place(self, code: int, place: int) -> None:
-        """Give a value a column of its own."""
-        self.places[code] = place
-        self.n_placed += 1
+    def _all(self) -> array[float]:
+        """Entries of all codes."""
+        width = 1 + self.n_targets
+        entries = self.entries[:]
+        entries.frombytes(bytes(8 * (self.n_codes * width - len(entries))))
+        for code, entry in self.recent.items():
+            entries[code * width : (code + 1) * width] = array("d", entry)
+        return entries
 
-    def entries(self, tally: Tally) -> tuple[int, int, list[tuple[int, int, list[float], int]]]:
-        """Note what `apply` and `place` are going to change: lengths, and the entries of the codes touched."""
-        width, known = self.n_targets, len(self.counts)
-        old = [
-            (code, self.counts[code], list(self.sums[code * width : (code + 1) * width]), self.places[code])
-            for code in tally.touched
-            if code < known
-        ]
-        return known, self.n_placed, old
-
-    def restore_entries(self, entries: tuple[int, int, list[tuple[int, int, list[float], int]]]) -> None:
-        """Take `apply` and `place` back, even where they were broken off in the middle."""
-        known, self.n_placed, old = entries
-        width = self.n_targets
-        first = known - _FIRST if self.named else 0
-        for name in self.names[first:]:
-            self.index.pop(name, None)
-        del self.names[first:]
-        del self.counts[known:], self.sums[known * width :], self.places[known:]
-        for code, count, sums, place in old:
-            self.counts[code], self.places[code] = count, place
-            self.sums[code * width : (code + 1) * width] = array("d", sums)
+    def names(self) -> list[str]:
+        """Categories in the order of their codes."""
+        return [*self.index, *self.recent_index]
 
     def text(self, code: int) -> str:
         """Say what a code stands for."""
         if code == GAP:
             return "(missing)"
-        return self.names[code - _FIRST] if code >= _FIRST else f"(others {code})"
+        return self.names()[code - _FIRST] if code >= _FIRST else f"(others {code})"
 
     def state(self) -> dict[str, Any]:
         """Everything it is, as plain values and arrays."""
-        return {
-            "names": list(self.names),
-            "counts": np.array(self.counts, dtype=np.int64),
-            "sums": np.array(self.sums, dtype=np.float64),
-            "places": np.array(self.places, dtype=np.int64),
-        }
+        places = np.array(sorted(self.places.items()), dtype=np.int64).reshape(-1, 2)
+        return {"names": self.names(), "entries": np.array(self._all(), dtype=np.float64), "places": places}
 
     @classmethod
     def from_state(cls, state: dict[str, Any], n_targets: int, named: bool, limit: int, n_places: int) -> Self:
         """Go on where `state` was taken."""
         names = list(state["names"])
-        if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names) or len(names) > limit:
-            raise TableError("the categories of a column must be different texts, no more than its limit")
-        values = cls(n_targets, named, limit, names)
-        n = (_FIRST if named else 1) + len(names)
-        counts, places = (np.asarray(state[name], dtype=np.int64) for name in ("counts", "places"))
-        sums = np.asarray(state["sums"], dtype=np.float64)
-        if counts.shape != (n,) or places.shape != (n,) or sums.shape != (n * n_targets,) or (names and not named):
+        if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+            raise TableError("the categories of a column must be different texts")
+        if len(names) > (limit if named else 0):
+            raise TableError("a column has more categories than its limit")
+        values = cls(n_targets, named, limit, {name: _FIRST + at for at, name in enumerate(names)})
+        entries = np.asarray(state["entries"], dtype=np.float64)
+        places = np.asarray(state["places"], dtype=np.int64).reshape(-1, 2)
+        if entries.shape != (values.n_codes * (1 + n_targets),) or not np.isfinite(entries).all():
             raise TableError("the counts of a column do not fit its categories")
-        if (counts < 0).any() or (places < -1).any() or (places >= n_places).any() or not np.isfinite(sums).all():
+        if (entries[:: 1 + n_targets] < 0).any() or (places < 0).any():
             raise TableError("the counts of a column are out of range")
-        values.counts, values.places = array("q", counts.tolist()), array("q", places.tolist())
-        values.sums = array("d", sums.tolist())
-        values.n_placed = int((places >= 0).sum())
-        return values
+        if (places[:, 0] >= values.n_codes).any() or (places[:, 1] >= n_places).any():
+            raise TableError("the columns of zeros and ones of a column are out of range")
+        return replace(values, entries=array("d", entries.tolist()), places=dict(zip(*places.T.tolist(), strict=True)))

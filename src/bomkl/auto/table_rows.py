@@ -1,0 +1,104 @@
+"""Tables as input of the Auto estimators: one place that turns what the user passes into rows of numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
+
+from bomkl.auto.geometry import Float
+from bomkl.auto.rows import Drawn
+from bomkl.auto.saved import State
+from bomkl.tables import TableEncoder
+from bomkl.tables.encoder import Update
+from bomkl.tables.frames import Table, is_table, read_table
+
+
+class TableRows:
+    """The encoder of an estimator that learned from tables; mixed into `AutoEstimator`."""
+
+    takes_tables_ = True
+    _target: str  # what the encoder takes means of
+
+    types: Any
+    _encoder: TableEncoder
+
+    @property
+    def encoder_(self) -> TableEncoder | None:
+        """The encoder of the tables that were learned; None for a model that learned from matrices."""
+        return vars(self).get("_encoder")
+
+    def _table(self, X: Any, first: bool) -> Table | None:
+        """Read a table; None for a matrix, which goes to the learner as it is."""
+        encoder = None if first else self.encoder_
+        if (encoder is None and not first) or not is_table(X) or _is_sparse_frame(X):
+            if encoder is not None and encoder.n_features_out_ != encoder.n_features_in_:
+                raise ValueError(
+                    f"This {type(self).__name__} learned from a table and needs one with the columns "
+                    f"{list(encoder.kinds_)}. Got {type(X).__name__} instead."
+                )
+            return None
+        if hasattr(X, "iloc") or hasattr(X, "get_columns"):  # columns in their order, as scikit-learn has it
+            validate_data(self, X, skip_check_array=True, reset=first)
+        table = read_table(X)
+        if first:
+            self.n_features_in_ = len(table.columns)
+            if all(isinstance(name, str) for name in table.columns):
+                self.feature_names_in_ = np.array(list(table.columns), dtype=object)
+        if not table.n_rows or not table.columns:
+            raise ValueError(f"Found a table of shape {table.shape}, while at least 1 row and 1 column are required.")
+        if first:
+            self._encoder = TableEncoder(self.types, self._target).begin(table)
+        return table
+
+    @staticmethod
+    def _drawn(X: Any, order: NDArray[np.int64]) -> Any:
+        """Rows in a drawn order; those of a table before they are encoded, so that none is encoded by later ones."""
+        return X[order] if isinstance(X, Table) else Drawn(X, order)
+
+    def _encoded(self, X: Any, y: Any, learned: NDArray[np.bool_]) -> tuple[Any, Update | None]:
+        """Rows as the learner takes them, and what the encoder learns from them."""
+        if not isinstance(X, Table):
+            return X, None
+        return self._encoder.prepare(X, y, learned)
+
+    def _take_over(self, update: Update | None) -> None:
+        """Let the encoder learn, after the learner has."""
+        if update is not None:
+            self._encoder.apply(update)
+
+    def _columns_of_features(self) -> list[Any]:
+        """Name of the user's column that each column of the learner comes from; None for one not in use."""
+        encoder = self.encoder_
+        if encoder is not None:
+            return encoder.columns_of_features()
+        names = vars(self).get("feature_names_in_")
+        return list(range(self.n_features_in_)) if names is None else names.tolist()
+
+    def _n_columns(self) -> int:
+        """Columns of the learner."""
+        encoder = self.encoder_
+        return int(self.n_features_in_) if encoder is None else encoder.n_features_out_
+
+    def _encoder_from_state(self, state: State) -> None:
+        """Restore the encoder of a saved model."""
+        encoder = TableEncoder(self.types, self._target)
+        encoder.restore(state)
+        if encoder.n_features_in_ != vars(self).get("n_features_in_"):
+            raise ValueError("'n_features_in_' of the saved model is not the number of columns of its encoder.")
+        self._encoder = encoder
+
+    def _by_column(self, of_features: Float) -> dict[Any, float]:
+        """Add up what belongs to each of the user's columns."""
+        total: dict[Any, float] = {}
+        for column, value in zip(self._columns_of_features(), of_features.tolist(), strict=True):
+            if column is not None:
+                total[column] = total.get(column, 0.0) + value
+        return total
+
+
+def _is_sparse_frame(X: Any) -> bool:
+    dtypes = getattr(X, "dtypes", None)
+    return hasattr(X, "iloc") and dtypes is not None and any(str(dtype).startswith("Sparse") for dtype in dtypes)
