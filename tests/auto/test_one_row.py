@@ -74,7 +74,7 @@ def test_rows_by_names():
         assert_array_equal(one.learn_one(row, Y[i]), expected[i - 100])
     assert one.predict_one(frame.iloc[0]) == many.predict(frame[:1])[0]
     assert_array_equal(one.predict_one(X[0]), one.predict_one(frame.iloc[0]))
-    with pytest.raises(ValueError, match=r"Missing: \['a'\], unknown: \['z'\]"):
+    with pytest.raises(ValueError, match="'z' was not there before"):
         one.predict_one({"z": 1, **dict.fromkeys("bcdefg", 0.0)})
     with pytest.raises(ValueError, match="without names"):
         AutoMKLClassifier(40).fit(X, Y).predict_one({"a": 1})
