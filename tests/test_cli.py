@@ -284,7 +284,11 @@ def test_values():
         ("", [], "there are no rows"),
         ("a,label\n", ["--format", "csv"], "there are no rows"),
         ("a,label\n1,x\n2,x\n", ["--format", "csv"], "there is only one class (x); name all of them with --classes"),
-        ("a,label\n1,x\n2,y\nz,x\n" + "1,x\n" * 20, ["--format", "csv"], "rows:4: column a: not a number: 'z'"),
+        (
+            "a,label\n1,x\n2,y\nz,x\n" + "1,x\n" * 20,
+            ["--format", "csv"],
+            "rows:4: column a: not a number, as the first value of this column is: 'z'",
+        ),
         ("1 1:1\n-1 1:z\n", [], "rows:2: column 6: the value is not a finite number: 'z'"),
         ("1 1:1\n-1 1:2\n3 1:1\n", ["--classes", "1,-1"], "rows:3: the label is none of the classes [1, -1]: '3.0'"),
         ("1 1:1\n-1 3:2\n", ["--features", "2"], "rows:2: feature 3 is beyond the 2 "),
@@ -484,7 +488,7 @@ def test_scores_of_several_classes_with_weights_and_a_label_that_is_new(tmp_path
     assert bomkl("train", tmp_path / "rows.csv", "-o", tmp_path / "m", *options).exit_code == 0
     model = modelfile.load(tmp_path / "m")
     found = json.loads(bomkl("score", tmp_path / "m", tmp_path / "rows.csv", "--json").stdout)
-    table = {"u": X[:, 0], "v": X[:, 1]} if hasattr(model, "kinds_") else X
+    table = {"u": X[:, 0], "v": X[:, 1]} if hasattr(model, "encoder_") else X
     predicted, probability = model.predict(table), model.predict_proba(table)
     assert found["accuracy"] == pytest.approx(np.average(predicted == y, weights=weight))
     assert found["log loss"] == pytest.approx(metrics.log_loss(y, probability, sample_weight=weight))
@@ -601,7 +605,7 @@ def test_a_class_that_comes_late_in_a_pipe(tmp_path):
     (tmp_path / "rows.csv").write_text(text)
     assert bomkl("train", tmp_path / "rows.csv", "-o", tmp_path / "m2", "-q", "--budget", 20).exit_code == 0
     first, second = (modelfile.load(tmp_path / name).predict_proba for name in ("m", "m2"))
-    rows = {"a": [1.0, 3.0]} if hasattr(modelfile.load(tmp_path / "m"), "kinds_") else [[1.0], [3.0]]
+    rows = {"a": [1.0, 3.0]} if hasattr(modelfile.load(tmp_path / "m"), "encoder_") else [[1.0], [3.0]]
     assert first(rows).tolist() == second(rows).tolist()
 
 

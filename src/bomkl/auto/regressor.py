@@ -284,7 +284,7 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
 
     def _learned_one(self, row: Float, y: float, scores: Float) -> None:
         if not hasattr(self, "_errors"):  # files of 0.1.0 have none
-            self._errors = ErrorModel(self._learner.settings, self.n_features_in_, self.drift is not None)
+            self._errors = ErrorModel(self._learner.settings, self._n_columns(), self.drift is not None)
         if self._errors.note(row, y - float(scores[0])):
             errors = self._errors.fork()
             errors.learn_noted()
@@ -296,7 +296,7 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
             raise ValueError("The saved model is not one of a regressor.")
         if (saved := self.__dict__.pop("_errors", None)) is not None:
             self._errors = ErrorModel.from_state(
-                saved, self._learner.settings, self._saved_columns(), self._started_with["drift"] is not None
+                saved, self._learner.settings, self._n_columns(), self._started_with["drift"] is not None
             )
             if self._errors.seen > self._learner.seen:
                 raise ValueError("The saved model has errors of more rows than it learned from.")
@@ -324,7 +324,7 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         if first:
             self._start(True, 2)
         if self.update == "rows" and not hasattr(self, "_errors"):  # files of 0.1.0 have none
-            self._errors = ErrorModel(self._learner.settings, self.n_features_in_, self.drift is not None)
+            self._errors = ErrorModel(self._learner.settings, self._n_columns(), self.drift is not None)
         counted = weight > 0
         if not with_scores and not counted.all():
             X, targets, weight, counted = X[counted], targets[counted], weight[counted], counted[counted]
