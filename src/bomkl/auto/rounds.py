@@ -176,11 +176,9 @@ class RoundLearner(RowLearner):
 
     def _learn_sums(self, sums: Sums) -> None:
         """Take the sums of a round in: one Newton step of each component and stack, and Hedge on the losses."""
-        gains = sums.component_sums()
-        self.components = [
-            RoundsComponent(each.name, each.features, self.engine.learned(_information(each), *gain))
-            for each, gain in zip(newton_parts(self), gains, strict=True)
-        ]
+        parts = newton_parts(self)
+        after = self.engine.learned([_information(each) for each in parts], sums)
+        self.components = [RoundsComponent(e.name, e.features, new) for e, new in zip(parts, after, strict=True)]
         gain = sums.combination_sums()
         self.stack_information, self.combination = _learned(self.stack_information, self.combination, gain)
         self.error_rows = self.error_rows.copy()

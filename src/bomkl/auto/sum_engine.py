@@ -37,8 +37,8 @@ class SumEngine(Protocol):
     ) -> tuple[Float, Sums]:
         """Score rows, and add them up in the units of a round of ``2**log_rows`` rows."""
 
-    def learned(self, information: Information, gain: Float, pull: Float) -> Information:
-        """Take the sums of a round in by one Newton step."""
+    def learned(self, regressions: list[Information], sums: Sums) -> list[Information]:
+        """Take the sums of a round in by one Newton step of each component."""
 
     def build(
         self, X: Float, targets: Float, weight: Float, settings: LearnerSettings, task: Task, run: Mapper
@@ -49,9 +49,9 @@ class SumEngine(Protocol):
 class CoreEngine:
     """The compiled core; threads share out blocks of rows."""
 
-    def learned(self, information: Information, gain: Float, pull: Float) -> Information:
-        """Take the sums of a round in by one Newton step."""
-        return information.learned(gain, pull)
+    def learned(self, regressions: list[Information], sums: Sums) -> list[Information]:
+        """Take the sums of a round in by one Newton step of each component."""
+        return [each.learned(*gain) for each, gain in zip(regressions, sums.component_sums(), strict=True)]
 
     def build(
         self, X: Float, targets: Float, weight: Float, settings: LearnerSettings, task: Task, run: Mapper

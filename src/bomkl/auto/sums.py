@@ -90,10 +90,14 @@ class Sums:
     def component_sums(self) -> list[tuple[Float, Float]]:
         """Information (rank, rank) and pull (outputs, rank) that each component gains."""
         unit = round_units(self.log_rows)[0]
-        return [
-            (_full(triangle, rank) / unit, self._numbers(*pull))
-            for triangle, rank, pull in zip(self.information, self.shape.ranks, self.pulls(), strict=True)
-        ]
+        gains = (
+            _full(triangle, rank) / unit for triangle, rank in zip(self.information, self.shape.ranks, strict=True)
+        )
+        return list(zip(gains, self.component_pulls(), strict=True))
+
+    def component_pulls(self) -> list[Float]:
+        """Pull (outputs, rank) on each component."""
+        return [self._numbers(*pull) for pull in self.pulls()]
 
     def combination_sums(self) -> CombinationSums:
         """Return what the combination gains."""
@@ -190,8 +194,10 @@ def log_rows_of(rows: int) -> int:
 
 def total(parts: Sequence[Sums]) -> Sums:
     """Add up sums of one round, which stay as they are; the order does not matter."""
-    first = parts[0]
-    out = Sums.zeros(first.shape, first.log_rows)
-    for each in parts:
+    counted = [each for each in parts if each.rows]
+    if len(counted) == 1:
+        return counted[0]
+    out = Sums.zeros(parts[0].shape, parts[0].log_rows)
+    for each in counted:
         out.add(each)
     return out

@@ -8,6 +8,7 @@ as in the core, so that sums of a device, of the core and of other machines can 
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -57,7 +58,7 @@ class TorchEngine:
         """Score rows."""
         with _on_device(learner):
             model = self._model(learner)
-            parts = [model.scores(rows)[:n] for rows, n in self._chunks(X)]
+            parts = [model.scores(rows.double())[:n] for n, (rows,) in self._chunks(X)]
             return _to_host(parts, learner.outputs)
 
     def sums(
@@ -67,22 +68,25 @@ class TorchEngine:
         with _on_device(learner):
             model = self._model(learner)
             sums = DeviceSums(learner, log_rows, self.device)
-            parts, begin = [], 0
-            for rows, n in self._chunks(X):
-                y = self._padded(targets[begin : begin + n], torch.float64)
-                w = self._padded(weight[begin : begin + n], torch.float64)
+            parts = []
+            for n, (rows, y, w) in self._chunks(X, targets, weight):
                 real = torch.arange(len(rows), device=self.device) < n
-                parts.append(model.add(rows, y, w, real, sums)[:n])
-                begin += n
-            return _to_host(parts, learner.outputs), sums.on_host(begin)
+                parts.append(model.add(rows.double(), y, w, real, sums)[:n])
+            return _to_host(parts, learner.outputs), sums.on_host(len(targets))
 
-    def learned(self, information: Information, gain: Float, pull: Float) -> Information:
-        """Take the sums of a round in by one Newton step."""
-        matrix = information.matrix + gain
-        step = solution(tensor(matrix, self.device), tensor(pull.T, self.device))
-        w = information.w.copy()
-        w[:, : information.rank] += step.T.cpu().numpy()
-        return Information(w, matrix)
+    def learned(self, regressions: list[Information], sums: Sums) -> list[Information]:
+        """Take the sums of a round in by one Newton step of each component."""
+        unit = round_units(sums.log_rows)[0]
+        parts = zip(regressions, sums.information, sums.component_pulls(), strict=True)
+        with torch.inference_mode():
+            return [self._learned(each, triangle, unit, pull) for each, triangle, pull in parts]
+
+    def _learned(self, before: Information, triangle: Whole, unit: float, pull: Float) -> Information:
+        matrix = tensor(before.matrix, self.device) + _full(tensor(triangle, self.device), before.rank) / unit
+        step = solution(matrix, tensor(pull.T, self.device))
+        w = before.w.copy()
+        w[:, : before.rank] += step.T.cpu().numpy()
+        return Information(w, matrix.cpu().numpy())
 
     def build(
         self, X: Float, targets: Float, weight: Float, settings: LearnerSettings, task: Task, run: Mapper
@@ -94,22 +98,32 @@ class TorchEngine:
         with ThreadPoolExecutor(min(os.cpu_count() or 1, len(KERNELS))) as pool, torch.inference_mode():
             return build(X, targets, weight, settings, task, pool.map, DeviceFitting(self.device))
 
-    def _chunks(self, X: Any) -> Iterator[tuple[Any, int]]:
+    def _chunks(self, *arrays: Any) -> Iterator[tuple[int, list[Any]]]:
+        """Chunks of arrays on the device, and how many of their rows are real; the next is sent while one is in use."""
         size = CHUNK_BLOCKS * ROUND_BLOCK
-        for begin in range(0, X.shape[0], size):
-            rows = X[begin : begin + size]
-            if hasattr(rows, "toarray"):
-                rows = rows.toarray()
-            yield self._padded(rows).double(), len(rows)
 
-    def _padded(self, array: Any, dtype: Any = None) -> Any:
+        def send(begin: int) -> tuple[int, list[Any]]:
+            parts = [each[begin : begin + size] for each in arrays]
+            parts = [each.toarray() if hasattr(each, "toarray") else each for each in parts]
+            return len(parts[0]), [self._padded(each) for each in parts]
+
+        begins = range(0, arrays[0].shape[0], size)
+        with ThreadPoolExecutor(1) as pool:
+            coming = deque(pool.submit(send, begin) for begin in begins[:2])
+            for begin in (*begins[2:], None, None)[: len(begins)]:
+                chunk = coming.popleft().result()
+                if begin is not None:
+                    coming.append(pool.submit(send, begin))
+                yield chunk
+
+    def _padded(self, array: Any) -> Any:
         """Copy rows to the device behind the work that goes on there, and add rows of zeros up to a whole chunk."""
         here = (
             torch.from_numpy(np.ascontiguousarray(array)) if isinstance(array, np.ndarray) else torch.as_tensor(array)
         )
         if self.device.type == "cuda" and here.device.type == "cpu":
             here = here.pin_memory()
-        out = torch.zeros((CHUNK_BLOCKS * ROUND_BLOCK, *here.shape[1:]), dtype=dtype or here.dtype, device=self.device)
+        out = torch.zeros((CHUNK_BLOCKS * ROUND_BLOCK, *here.shape[1:]), dtype=here.dtype, device=self.device)
         out[: len(here)].copy_(here, non_blocking=True)
         return out
 
@@ -282,6 +296,17 @@ def _triangle(parts: list[Any], rank: int) -> Whole:
         first += part.shape[1]
     triangle: Whole = torch.cat(blocks).cpu().numpy()
     return triangle
+
+
+def _full(triangle: Any, rank: int) -> Any:
+    """Symmetric matrix of a lower block triangle."""
+    out = torch.zeros((rank, rank), dtype=torch.float64, device=triangle.device)
+    at = 0
+    for first in range(0, rank, TILE):
+        block = triangle[at : at + (rank - first) * TILE].reshape(rank - first, TILE)
+        out[first:, first : first + TILE] = block[:, : rank - first]
+        at += block.numel()
+    return torch.tril(out) + torch.tril(out, -1).T
 
 
 def solution(matrix: Any, b: Any) -> Any:
