@@ -71,10 +71,10 @@ def learn(X: Any, y: Any, budget: int, device: str, seed: int = 0, n_jobs: int |
     return model, perf_counter() - begin
 
 
-def by_budget(rows: int, sgemm: float) -> Iterator[Row]:
+def by_budget(rows: int, sgemm: float, budgets: list[int]) -> Iterator[Row]:
     """Rows a second from host memory once the pool is pruned, at several budgets."""
     X, y = susy_like(rows)
-    for budget in BUDGETS:
+    for budget in budgets:
         head = min(4 * budget, rows // 2)
         more = min(rows - head, max(1 << 16, int(4e9 / budget**1.7) * 100))
         model, _ = learn(X[:head], y[:head], budget, "cuda")
@@ -93,15 +93,15 @@ def by_budget(rows: int, sgemm: float) -> Iterator[Row]:
         }
 
 
-def data_sets(budget: int, names: tuple[str, ...]) -> Iterator[Row]:
-    """Mistakes and seconds of both engines on the data sets, same budget, seed and order."""
+def data_sets(budget: int, names: list[str], devices: list[str]) -> Iterator[Row]:
+    """Mistakes and seconds of the engines on the data sets, same budget, seed and order."""
     for name in names:
         try:
             X, y = stream(name, 0)
         except MissingDataError as error:
             yield {"what": "data set", "dataset": name, "not_run": str(error)}
             continue
-        for device in ("cuda", "cpu"):
+        for device in devices:
             model, seconds = learn(X, y, budget, device, n_jobs=-1)
             yield {
                 "what": "data set",
@@ -182,17 +182,21 @@ def main() -> None:
     options.add_argument("--rows", type=int, default=4_000_000, help="generated rows for the budgets")
     options.add_argument("--long", type=int, default=100_000_000, help="rows of the long stream; 0: none")
     options.add_argument("--datasets", default=",".join(SETS), help="data sets, separated by commas")
+    options.add_argument("--devices", default="cuda,cpu", help="for the data sets")
+    options.add_argument("--budgets", default=",".join(map(str, BUDGETS)), help="budgets, separated by commas")
     options.add_argument("--budget", type=int, default=1000, help="for the data sets and the long stream")
     chosen = options.parse_args()
 
     def rows() -> Iterator[Row]:
         first = limits()
         yield first
-        yield from by_budget(chosen.rows, first["sgemm_teraflops"])
         if chosen.datasets:
-            yield from data_sets(chosen.budget, tuple(chosen.datasets.split(",")))
+            yield from data_sets(chosen.budget, chosen.datasets.split(","), chosen.devices.split(","))
         if chosen.long:
             yield from long_stream(chosen.long, chosen.budget, 2 * CALL)
+        if chosen.budgets:
+            budgets = [int(text) for text in chosen.budgets.split(",")]
+            yield from by_budget(chosen.rows, first["sgemm_teraflops"], budgets)
 
     report("gpu", rows(), show, chosen.out)
 
