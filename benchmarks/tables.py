@@ -1,0 +1,155 @@
+"""`bomkl bench tables`: raw tables with texts, dates and gaps, AutoMKL beside River's forest and Vowpal Wabbit.
+
+Every row is predicted before its label is used, in one pass, with nothing declared. ``churn``, ``flights`` and
+``hotel`` are read from ``tables/NAME.csv.gz`` in a folder of `bomkl datasets path` or in ``BOMKL_DATA``; ``NAME.npz``
+beside that folder holds the same rows with categories one-hot encoded in hindsight. Errors are mistakes in percent, for
+hotel the root mean squared error in percent of the deviation. churn is shuffled by the seed; the others come in time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import numpy as np
+
+from benchmarks.common.rows import markdown
+from benchmarks.peers import peer
+from bomkl import AutoMKLClassifier, AutoMKLRegressor
+from bomkl.experiments.datasets import data_folders
+from bomkl.tables import TableEncoder
+
+TARGETS = {"churn": "churn", "flights": "late", "hotel": "avg_price_per_room"}
+BLANKED = 0.1  # share of the cells
+
+
+def folder() -> Path:
+    places = [Path(os.environ["BOMKL_DATA"])] if "BOMKL_DATA" in os.environ else []
+    for place in [*places, *data_folders(), Path("../shared/data")]:
+        if (place / "tables" / "churn.csv.gz").is_file():
+            return place
+    raise SystemExit(
+        "tables/churn.csv.gz is in none of the data folders; set BOMKL_DATA to the folder that holds tables/."
+    )
+
+
+def raw(name: str, seed: int) -> tuple[Any, Any]:
+    table = peer("pandas").read_csv(folder() / "tables" / f"{name}.csv.gz")
+    y = table.pop(TARGETS[name]).to_numpy()
+    order = np.random.default_rng(seed).permutation(len(y)) if name == "churn" else np.arange(len(y))
+    return table.iloc[order], y[order]
+
+
+def error(name: str, y: Any, predicted: Any) -> float:
+    if name == "hotel":
+        return float(100 * np.sqrt(np.mean((predicted - y) ** 2)) / y.std())
+    return float(100 * np.mean(predicted != y))
+
+
+def auto(name: str, X: Any, y: Any, seed: int, drift: str | None) -> float:
+    if name == "hotel":
+        return error(name, y, AutoMKLRegressor(drift=drift, random_state=seed).score_and_learn(X, y))
+    model = AutoMKLClassifier(drift=drift, random_state=seed)
+    model.score_and_learn(X, y)
+    return 100 * model.mistakes_ / len(y)
+
+
+def on_table(drift: str | None, blanked: bool = False) -> Callable[[str, int], float]:
+    def run(name: str, seed: int) -> float:
+        X, y = raw(name, seed)
+        if blanked:
+            X = X.mask(np.random.default_rng(seed).random(X.shape) < BLANKED)
+        return auto(name, X, y, seed, drift)
+
+    return run
+
+
+def on_hindsight(drift: str | None) -> Callable[[str, int], float]:
+    def run(name: str, seed: int) -> float:
+        data = np.load(folder() / f"{name}.npz")
+        X, y = data["X"], data["y"]
+        order = np.random.default_rng(seed).permutation(len(y)) if name == "churn" else np.arange(len(y))
+        return auto(name, X[order], y[order], seed, drift)
+
+    return run
+
+
+def forest(name: str, seed: int) -> float:
+    made = peer("river.forest")
+    model = made.ARFRegressor(seed=seed) if name == "hotel" else made.ARFClassifier(seed=seed)
+    X, y = raw(name, seed)
+    predicted = []
+    for row, target in zip(X.to_dict("records"), y.tolist(), strict=True):
+        present = {key: value for key, value in row.items() if value == value}
+        found = model.predict_one(present)
+        predicted.append((0.0 if name == "hotel" else y[0]) if found is None else found)
+        model.learn_one(present, target)
+    return error(name, y, np.array(predicted))
+
+
+def vowpal_wabbit(name: str, seed: int) -> float:
+    workspace = peer("vowpalwabbit").Workspace("--quiet" if name == "hotel" else "--quiet --loss_function logistic")
+    X, y = raw(name, seed)
+    numbers = y if name == "hotel" else np.where(y == np.unique(y)[0], -1, 1)
+    out = []
+    for row, target in zip(X.to_dict("records"), numbers.tolist(), strict=True):
+        cells = (
+            f"{key}={value}".replace(" ", "_").replace(":", "-") if isinstance(value, str) else f"{key}:{value}"
+            for key, value in row.items()
+            if value == value
+        )
+        example = workspace.parse(f"{target} | {' '.join(cells)}")
+        workspace.learn(example)
+        out.append(example.get_simplelabel_prediction())
+        workspace.finish_example(example)
+    workspace.finish()
+    return error(name, numbers, np.array(out) if name == "hotel" else np.where(np.array(out) > 0, 1, -1))
+
+
+METHODS: dict[str, Callable[[str, int], float]] = {
+    "table": on_table(None),
+    "hindsight": on_hindsight(None),
+    "table, adapt": on_table("adapt"),
+    "hindsight, adapt": on_hindsight("adapt"),
+    "blanked": on_table(None, True),
+    "blanked, adapt": on_table("adapt", True),
+    "Vowpal Wabbit": vowpal_wabbit,
+    "River ARF": forest,
+}
+
+
+def speed() -> str:
+    """Cells a second of the encoder."""
+    found = []
+    for name in TARGETS:
+        X, y = raw(name, 0)
+        start = process_time()
+        TableEncoder(target="number" if name == "hotel" else "class").fit_transform(X, y)
+        found.append(f"{name} {X.size / (process_time() - start):,.0f}")
+    return "Encoder, cells a second of CPU: " + ", ".join(found)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4], help="for churn; the others have one")
+    parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS)
+    parser.add_argument("--tables", nargs="*", default=list(TARGETS), choices=TARGETS)
+    options = parser.parse_args()
+    lines = []
+    for method in options.methods:
+        line = [method]
+        for name in options.tables:
+            seeds = options.seeds if name == "churn" else options.seeds[:1]
+            line.append(f"{np.mean([METHODS[method](name, seed) for seed in seeds]):.2f}")
+        lines.append(line)
+        print(" ".join(line), flush=True)
+    print(markdown(["", *options.tables], lines))
+    print(speed())
+
+
+if __name__ == "__main__":
+    main()
