@@ -635,3 +635,51 @@ def test_closed_and_full_outputs(model, svm, redirection):
     if redirection in ("1>&-", "1>/dev/full"):
         assert done.stderr.startswith("bomkl: error: ")
         assert len(done.stderr.splitlines()) == 1
+
+
+# one encoder for tables, here and in Python
+
+
+def flights(n=200):
+    rng = np.random.default_rng(0)
+    rows = [
+        {
+            "when": f"2013-0{1 + row % 9}-1{row % 10}T{row % 24:02}:00:00Z",
+            "carrier": ["UA", "AA", "B6"][int(rng.integers(3))],
+            "wind": None if row % 7 == 3 else round(float(rng.normal()), 3),
+            "night": bool(row % 2),
+        }
+        for row in range(n)
+    ]
+    return rows, ["late" if row["carrier"] == "UA" or (row["wind"] or 0) > 1 else "on time" for row in rows]
+
+
+def test_a_table_learned_here_predicts_in_python_and_the_reverse(tmp_path):
+    pd = pytest.importorskip("pandas")
+    rows, y = flights()
+    frame = pd.DataFrame(rows)
+    text = frame.assign(late=y).to_csv(index=False)
+    (tmp_path / "rows.csv").write_text(text)
+    for inputs, given in ((tmp_path / "rows.csv", None), ("-", text)):
+        args = ["train", inputs, "--label", "late", "-o", tmp_path / "m", "-q", "--budget", 50]
+        assert bomkl(*args, input=given).exit_code == 0
+        printed = bomkl("predict", tmp_path / "m", tmp_path / "rows.csv").stdout.splitlines()
+        again = pd.read_csv(tmp_path / "rows.csv").drop(columns="late")
+        assert printed == modelfile.load(tmp_path / "m").predict(again).tolist()
+        head, *lines = bomkl(
+            "predict", tmp_path / "m", tmp_path / "rows.csv", "-k", "probabilities"
+        ).stdout.splitlines()
+        assert head == "late\ton time"
+        found = np.array([line.split("\t") for line in lines], dtype=float)
+        np.testing.assert_array_equal(found, modelfile.load(tmp_path / "m").predict_proba(again))
+    model = AutoMKLClassifier(budget=50, random_state=0).fit(frame, y)
+    modelfile.save(model, tmp_path / "python")
+    head, *lines = bomkl("predict", tmp_path / "python", tmp_path / "rows.csv", "-k", "probabilities",
+                         "--label", "late").stdout.splitlines()  # fmt: skip
+    np.testing.assert_array_equal(np.array([line.split("\t") for line in lines], float), model.predict_proba(frame))
+
+
+def test_a_model_of_a_matrix_still_reads_svmlight(svm, tmp_path):
+    X, y = make_rows(500)
+    modelfile.save(AutoMKLClassifier(budget=50, random_state=0).fit(X, y), tmp_path / "m")
+    assert bomkl("predict", tmp_path / "m", svm).exit_code == 0

@@ -69,7 +69,7 @@ def open_for_predicting(
     """Open rows as those were opened that a model has learned from; settings given now override those of then."""
     from sklearn.base import is_classifier
 
-    from bomkl.streams import Schema, open_stream
+    from bomkl.streams import open_stream
 
     estimator = model.estimator
     with valid_notes(path):
@@ -80,7 +80,7 @@ def open_for_predicting(
     if "format" not in chosen:
         trained.pop("format", None)  # other files may have another format
     if schema is None:
-        schema = Schema(estimator.n_features_in_)
+        schema = _schema_of_estimator(estimator)
     if {"label", "weight"} & chosen.keys():
         schema = dataclasses.replace(schema, label=None, weight=None)
     classify = is_classifier(estimator)
@@ -97,6 +97,17 @@ def open_for_predicting(
         **dataclasses.asdict(pipe),
         **stream_arguments(settings, takes_tables(estimator)),
     )
+
+
+def _schema_of_estimator(estimator: Any) -> Schema:
+    """Give the columns of an estimator that was trained in Python."""
+    from bomkl.streams import Column, Schema
+
+    if not takes_tables(estimator):
+        return Schema(estimator.n_features_in_)
+    kinds = estimator.encoder_.kinds_
+    columns = tuple(Column(str(name), "number" if kind == "number" else "text") for name, kind in kinds.items())
+    return Schema(len(columns), columns)
 
 
 def label_kind_of(estimator: Any) -> Any:

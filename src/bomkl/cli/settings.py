@@ -150,8 +150,9 @@ def takes_new_classes(estimator: Any) -> bool:
 
 
 def takes_tables(estimator: Any) -> bool:
-    """Tell whether an estimator learns from tables as they are, with texts, gaps and dates."""
-    return hasattr(estimator, "takes_tables_")
+    """Tell whether an estimator takes tables as they are, with texts, gaps and dates; not one that learned a matrix."""
+    fitted = hasattr(estimator, "n_features_in_")
+    return hasattr(estimator, "takes_tables_") and not (fitted and estimator.encoder_ is None)
 
 
 def stream_arguments(settings: Mapping[str, Any], as_tables: bool) -> dict[str, Any]:

@@ -203,6 +203,7 @@ class Table:
 
     def encode(self, schema: Schema, options: Options, bad: BadLines) -> Rows:
         """Turn the rows into features and labels."""
+        schema = replace(schema, label=self.label or schema.label, weight=self.weight or schema.weight)
         keep = np.ones(len(self.lines), dtype=bool)
         cells = self.cells
         if self.ragged:
