@@ -139,7 +139,7 @@ def main() -> None:
         server.start()
         figures = fuzz(server, options.bodies, options.seed)
         # about half of the cases of an operation are valid by the schema, half are not
-        each = max(options.cases // 4, 1)
+        each = max(options.cases // 3, 1)
         command = [sys.executable, "-m", "schemathesis.cli", "run", f"{server.url}/openapi.json", "--checks"]
         command += ["not_a_server_error", "--mode", "all", "--max-examples", str(each), "--exclude-path", "/v1/events"]
         command += [
