@@ -16,6 +16,7 @@ from bomkl.auto.saved import Saved, State
 from bomkl.auto.task import Task
 
 _WEIGHT_BETWEEN_REPAIRS = 16384.0
+_SMALL_RANK = 128  # up to it, looking is so cheap that it is done four times as often
 _MARGIN = 64 * float(np.finfo(np.float32).eps)  # least eigenvalue after a repair, as a share of the largest variance
 
 
@@ -119,7 +120,8 @@ class NewtonRegression:
         factor and, where it has none, to add to the diagonal of P: a loss of certainty that single precision could
         hardly have told from none.
         """
-        if self.unchecked < _WEIGHT_BETWEEN_REPAIRS or self.open:
+        often = 4 if self.rank <= _SMALL_RANK else 1
+        if self.unchecked < _WEIGHT_BETWEEN_REPAIRS / often or self.open:
             return
         self.unchecked = 0.0
         P = unpacked(self.P)[:, : self.rank].astype(np.float64)
