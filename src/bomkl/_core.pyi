@@ -66,6 +66,74 @@ def matmul(a: Single, packed: Single, out: Single) -> None: ...
 def normal_scores(
     x: Double, sorted_columns: Double, table: Double, mean: Double, deviation: Double, out: Single
 ) -> None: ...
+def code_rows(x: Double, cuts: Double, starts: NDArray[np.int64], out: NDArray[np.uint8]) -> None: ...
+def sample_places(seed: int, first: int, size: int, places: NDArray[np.int64]) -> None: ...
+def grow_boosted(
+    codes: NDArray[np.uint8],
+    y: Double,
+    weight: Double,
+    task: int,
+    rounds: int,
+    leaves: int,
+    least_rows: int,
+    rate: float,
+    ridge: float,
+    columns: float,
+    seed: int,
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], Single, Double]: ...
+def boosted_scores(
+    nodes: NDArray[np.int32],
+    roots: NDArray[np.int32],
+    outputs: NDArray[np.int32],
+    values: Single,
+    base: Double,
+    codes: NDArray[np.uint8],
+    scores: Double,
+) -> None: ...
+def grow_forest(
+    codes: NDArray[np.uint8], y: Double, weight: Double, task: int, trees: int, tries: int, least_rows: int, seed: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32], int]: ...
+def forest_rows(
+    nodes: NDArray[np.int32],
+    roots: NDArray[np.int32],
+    table: Single,
+    prior: Double,
+    open_leaves: NDArray[np.int32],
+    open_y: Double,
+    open_weight: Double,
+    task: int,
+    codes: NDArray[np.uint8],
+    y: Double,
+    weight: Double,
+    open: int,
+    to_boundary: int,
+    scores: Double,
+) -> int: ...
+def forest_scores(
+    nodes: NDArray[np.int32],
+    roots: NDArray[np.int32],
+    table: Single,
+    prior: Double,
+    open_leaves: NDArray[np.int32],
+    open_y: Double,
+    open_weight: Double,
+    task: int,
+    codes: NDArray[np.uint8],
+    open: int,
+    scores: Double,
+) -> None: ...
+def close_forest(
+    nodes: NDArray[np.int32],
+    roots: NDArray[np.int32],
+    table: Single,
+    prior: Double,
+    open_leaves: NDArray[np.int32],
+    open_y: Double,
+    open_weight: Double,
+    task: int,
+    open: int,
+) -> None: ...
+def trees_are_sound(nodes: NDArray[np.int32], roots: NDArray[np.int32], leaves: int, columns: int) -> bool: ...
 def kernel_features(
     x: Single, kernel: int, scale: float, landmarks: Single, norms: Single, whiten: Single, rank: int, out: Single
 ) -> None: ...

@@ -48,7 +48,7 @@ def test_every_instruction_set(name, monkeypatch):
 
 def test_the_core_takes_the_rows_in_one_step(monkeypatch):
     make, y = CASES["two classes"]
-    model = make().partial_fit(X[:300], y[:300])
+    model = make(trees=False).partial_fit(X[:300], y[:300])
     monkeypatch.setattr(AutoMKLClassifier, "score_and_learn", lambda *a: pytest.fail("the long way"))
     monkeypatch.setattr(AutoMKLClassifier, "predict", lambda *a: pytest.fail("the long way"))
     for x, label in zip(X[300:319], y[300:319], strict=True):
@@ -59,7 +59,7 @@ def test_the_core_takes_the_rows_in_one_step(monkeypatch):
 
 def test_prediction_is_the_score_before_learning():
     make, y = CASES["numbers"]
-    model = make().partial_fit(X[:200], y[:200])
+    model = make(trees=False).partial_fit(X[:200], y[:200])
     for x, target in zip(X[200:250], y[200:250], strict=True):
         expected = model.predict_one(x)
         assert model.learn_one(x, target) == expected

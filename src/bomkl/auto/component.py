@@ -30,6 +30,7 @@ class Shape:
     outputs: int
     stored_rows: int
     most_open: int  # rows that a block can hold by now
+    task: Task
 
 
 class Component(Protocol):

@@ -52,6 +52,8 @@ class AutoEstimator(TableRows, BaseEstimator):  # type: ignore[misc]
         if self.update == "rounds" and self.drift is not None:
             raise parameter_error(owner, "drift", "None with update='rounds', which never forgets", self.drift)
         self._check_device()
+        if not isinstance(self.trees, bool | np.bool_):
+            raise parameter_error(owner, "trees", "True or False", self.trees)
         check_n_jobs(owner, self.n_jobs)
 
     def _check_device(self) -> None:
@@ -62,7 +64,8 @@ class AutoEstimator(TableRows, BaseEstimator):  # type: ignore[misc]
 
     def _learning_settings(self) -> dict[str, Any]:
         """Return the settings that must not change while learning goes on."""
-        return {name: getattr(self, name) for name in ("budget", "drift", "update", "loss") if hasattr(self, name)}
+        names = ("budget", "drift", "update", "trees", "loss")
+        return {name: getattr(self, name) for name in names if hasattr(self, name)}
 
     def _prepare(self, first: bool) -> None:
         """Check the settings: all at the start, later that they are the same."""
@@ -82,7 +85,8 @@ class AutoEstimator(TableRows, BaseEstimator):  # type: ignore[misc]
             raise parameter_error(type(self).__name__, "update", rule, self.update)
         seed = int(check_random_state(self.random_state).randint(2**63 - 1, dtype=np.int64))
         huber = getattr(self, "loss", None) == "huber"
-        settings = LearnerSettings(int(self.budget), seed, regression, huber)
+        trees = bool(self.trees) and self.update == "rows" and self.n_features_in_ <= WIDEST
+        settings = LearnerSettings(int(self.budget), seed, regression, huber, trees=trees)
         self._started_with = self._learning_settings()
         if self.budget < FIRST_STAGE:
             warnings.warn(
@@ -434,7 +438,8 @@ class AutoEstimator(TableRows, BaseEstimator):  # type: ignore[misc]
         """Refuse a saved state whose parts do not fit together."""
         started = vars(self).get("_started_with")
         if isinstance(started, dict) and "update" not in started:  # as in files of version 0.1.0
-            self._started_with = started = started | {"update": "rows"}
+            self._started_with = started = started | {"update": "rows", "trees": False}
+            self.__dict__["trees"] = False
         if not isinstance(started, dict) or sorted(started) != sorted(self._learning_settings()):
             raise ValueError(f"'_started_with' of the saved model must hold its settings. Got {started!r} instead.")
         settings = self._learner.settings
@@ -456,6 +461,8 @@ def checked_columns(X: Any) -> Any:
 def _array_bytes(value: Any) -> int:
     if isinstance(value, np.ndarray):
         return int(value.nbytes)
+    if isinstance(value, int | float | str):
+        return 0
     if isinstance(value, list | tuple):
         return sum(_array_bytes(each) for each in value)
     parts = value if isinstance(value, dict) else getattr(value, "__dict__", {})

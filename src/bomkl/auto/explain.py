@@ -107,7 +107,10 @@ def explain_row(
     slopes = sign * learner.combination.slopes() * learner.spread
     views = learner.views(dense_rows(x, 0, 1))
     for component, slope in zip(learner.components, slopes, strict=True):
-        assert isinstance(component, NewtonComponent)
+        if not isinstance(component, NewtonComponent):
+            parts = component.scorer()(views)[0]
+            kernels[component.name] = float(slope * (parts[output] - (parts.mean() if len(parts) > 1 else 0.0)))
+            continue
         features, rank = component.features, component.regression.rank
         means = component.regression.means()[:, :rank]
         if learner.task is Task.MULTICLASS:

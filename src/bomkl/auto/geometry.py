@@ -12,11 +12,12 @@ from scipy.linalg import eigh
 from scipy.special import ndtri
 
 from bomkl._core import BLOCK, matmul, normal_scores
+from bomkl.auto.coding import Coding
 from bomkl.auto.saved import Saved, State
 
 Float = NDArray[np.float64]
 Single = NDArray[np.float32]
-Views = dict[str, Single]
+Views = dict[str, NDArray[Any]]  # of single precision, but for the codes
 
 VIEWS = ("standard", "normal", "common", "leading", "relevant standard", "relevant normal")  # in the order of the core
 CLIP = 8.0  # standardised values beyond it tell an outlier, and how far out it is does not matter
@@ -94,6 +95,7 @@ class Geometry:
     normal_deviation: Float
     axes: Single
     relevance: dict[str, Float] = field(default_factory=dict)
+    coding: Coding | None = None  # where there are trees
 
     @classmethod
     def of(cls, kept: Float) -> Self:
@@ -147,6 +149,9 @@ class Geometry:
         for base, scale in self.relevance.items():
             if "relevant " + base in names:
                 views["relevant " + base] = views[base] * scale.astype(np.float32)
+        if "codes" in names:
+            assert self.coding is not None
+            views["codes"] = self.coding(X)
         return views
 
     def to_state(self) -> State:
@@ -163,6 +168,7 @@ class Geometry:
             "axes": self.axes,
             "relevance_standard": self.relevance["standard"],
             "relevance_normal": self.relevance["normal"],
+            "coding": None if self.coding is None else self.coding.to_state(),
         }
 
     @classmethod
@@ -185,6 +191,8 @@ class Geometry:
             axes=saved.array("axes", (1, columns, BLOCK), np.float32),
             relevance={name: saved.array(f"relevance_{name}", each, low=0.0) for name in ("standard", "normal")},
         )
+        coding = saved.optional_part("coding")
+        geometry.coding = None if coding is None else Coding.from_state(coding, columns)
         saved.end()
         return geometry
 

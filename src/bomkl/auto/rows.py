@@ -9,7 +9,7 @@ stay. Rebuilds, blocks and pruning happen at absolute row counts, so how a strea
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Self
 
@@ -17,14 +17,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bomkl._core import BLOCK, NotFiniteError, OneRow
+from bomkl.auto.coding import Coding
 from bomkl.auto.combination import Combination
 from bomkl.auto.component import Component, NewtonComponent, Scorer, Shape, component_from_state, component_state
-from bomkl.auto.constants import CHUNK, COMPONENTS, FIRST_STAGE, KEEP, LATE, LATE_FROM, PRUNE_AT
-from bomkl.auto.geometry import Float, Geometry, Single
+from bomkl.auto.constants import (
+    CHUNK,
+    COMPONENTS,
+    FIRST_STAGE,
+    KEEP,
+    KEEP_TREES_FROM,
+    LATE,
+    LATE_FROM,
+    PRUNE_AT,
+    SAMPLE,
+)
+from bomkl.auto.geometry import Float, Geometry, Views
 from bomkl.auto.one_row import one_row_of
 from bomkl.auto.rebuild import HostFitting, Mapper, Rebuild, in_order, target_scale
+from bomkl.auto.sample import Sample
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.task import LearnerSettings, Task
+from bomkl.auto.trees import BOOSTED, GROW, TREES, is_tree
 
 LARGEST = 1e150  # larger numbers are taken as this: their squares still have a sum
 _MOST_COMPONENTS = 64  # in a file; the pool is smaller
@@ -84,10 +97,14 @@ class RowLearner:
         self.shared = False  # whether another thread may be reading it, so that it must not change
         self.one_row: OneRow | None = None
         self.rebuild: Rebuild | None = None  # one that has begun
+        self.sample: Sample | None = None  # of coded rows, once the budget is full and while there are trees
         self._begin_pool()
 
+    def _pool(self) -> list[str]:
+        return [*COMPONENTS, *(TREES if self.settings.has_trees else ())]
+
     def _begin_pool(self) -> None:
-        self.names = list(COMPONENTS)  # of all components, those that were dropped as well
+        self.names = self._pool()  # of all components, those that were dropped as well
         self.combination = Combination.of(len(self.names))
         self.error_before = np.zeros(len(self.names))  # in units of the target, up to the last rebuild
         self.error_rows = np.zeros(len(self.names))
@@ -169,10 +186,11 @@ class RowLearner:
         self.counts = np.append(self.counts, 0.0)
 
     def forget(self, factor: float) -> None:
-        """Forget from now on, by a factor a row."""
+        """Forget from now on, by a factor a row; trees cannot, and go."""
         self.settings = replace(self.settings, forget=factor)
         for component in self.components:
             component.close()
+        self._drop_trees()
 
     def new_class_log_odds(self) -> float:
         """Log odds that the next row is of a class never seen."""
@@ -188,6 +206,7 @@ class RowLearner:
         fork.kept_X, fork.kept_y, fork.kept_weight = list(self.kept_X), list(self.kept_y), list(self.kept_weight)
         fork.combination = self.combination.fork()
         fork.components = [each.fork() for each in self.components]
+        fork.sample = None if self.sample is None else self.sample.fork()
         return fork
 
     # ------------------------------------------------------------ one chunk
@@ -210,22 +229,33 @@ class RowLearner:
         return next(stage for stage in self._stages() if stage + self.late(stage) == due)
 
     def _rows_to_event(self) -> int:
-        events = (self._next_stage(self.seen), PRUNE_AT * self.settings.budget, self.seen - self.seen % CHUNK + CHUNK)
+        prune, chunk = PRUNE_AT * self.settings.budget, self.seen - self.seen % CHUNK + CHUNK
+        events = (self._next_stage(self.seen), prune, self._next_growth(), chunk)
         return min(event - self.seen for event in events if event > self.seen)
+
+    def _next_growth(self) -> int:
+        """Row count, a power of two budgets, at which trees are grown anew; 0 where there are none."""
+        event = 2 * self.settings.budget
+        while event <= self.seen:
+            event *= 2
+        return event if self.sample is not None else 0
 
     def _chunk(self, X: Float, y: Float, weight: Float, run: Mapper) -> Float:
         if self.geometry is None:
             out = self._prior_scores(y)
         else:
             targets = self._targets(y)
-            parts = self._learn_components(X, targets, weight, run)
+            views = self.views(X)
+            parts = self._learn_components(views, targets, weight, run)
+            if self.sample is not None:
+                self.sample.add(views["codes"], y, weight, self.seen)
             out = self.combination.score_and_learn(parts, targets, weight, self.task) * self.spread + self.centre
             self.error_rows[self._places()] += len(y)
         if self.kept_X or self.seen == 0:
             self.kept_X.append(X)
             self.kept_y.append(y.copy())
             self.kept_weight.append(weight.copy())
-        due = self._next_stage(self.seen)
+        due, growth = self._next_stage(self.seen), self._next_growth()
         self.seen += len(y)
         if self.seen == due and self.support is None:
             self._rebuild(run)
@@ -236,6 +266,8 @@ class RowLearner:
         if self.seen % CHUNK == 0:
             for component in self.components:
                 component.tend()
+        if self.seen == growth:
+            self._grow_anew(run)
         return out
 
     def target_limits(self) -> tuple[float, float]:
@@ -263,13 +295,12 @@ class RowLearner:
                 self.counts[int(value)] += 1
         return out
 
-    def views(self, X: Float) -> dict[str, Single]:
+    def views(self, X: Float) -> Views:
         """Rows in the views that the components need."""
         assert self.geometry is not None
         return self.geometry.views(X, {name for each in self.components for name in each.geometries()})
 
-    def _learn_components(self, X: Float, targets: Float, weight: Float, run: Mapper) -> Float:
-        views = self.views(X)
+    def _learn_components(self, views: Views, targets: Float, weight: Float, run: Mapper) -> Float:
         task, forget, seen = self.task, self.settings.forget, self.seen
 
         def learn(i: int) -> Float:
@@ -298,7 +329,7 @@ class RowLearner:
         return np.vstack(self.kept_X), np.concatenate(self.kept_y), np.concatenate(self.kept_weight)
 
     def _rebuild(self, run: Mapper) -> None:
-        if self.names != list(COMPONENTS):  # a file of a version with another pool
+        if self.names != self._pool():  # a file of a version with another pool
             self._begin_pool()
         elif self.geometry is not None:
             self._book_errors()
@@ -309,13 +340,19 @@ class RowLearner:
             self.centre, self.spread = target_scale(y[:stage], self.settings.huber)
         self.geometry, self.components = self._build(X[:stage], self._targets(y[:stage]), weight[:stage], run)
         self.rebuild = None
+        sample = self._begin_sample(X[:stage], y[:stage], weight[:stage])
+        if sample is not None:
+            self.components += self._grown(TREES, sample, run)
         if stage < self.seen:
-            views, targets, weight = self.views(X[stage:]), self._targets(y[stage:]), weight[stage:]
+            views, targets, later = self.views(X[stage:]), self._targets(y[stage:]), weight[stage:]
             for component in self.components:
-                component.score_and_learn(views, targets, weight, self.task, self.settings.forget, stage)
+                component.score_and_learn(views, targets, later, self.task, self.settings.forget, stage)
+            if sample is not None:
+                sample.add(views["codes"], y[stage:], later, stage)
         if stage == self.settings.budget:
             self.support = X[:stage]
             self.kept_X, self.kept_y, self.kept_weight = [], [], []
+            self.sample = sample
             self._forget_unused_rows()
             self.combination.loss_sum[:] = 0
 
@@ -342,6 +379,34 @@ class RowLearner:
             stage = min(2 * stage, self.settings.budget)
         yield stage
 
+    def _begin_sample(self, X: Float, y: Float, weight: Float) -> Sample | None:
+        """Code the columns and take the kept rows up; None where there are no trees."""
+        if not self.settings.has_trees:
+            return None
+        assert self.geometry is not None
+        coding = Coding.of(self.geometry.sorted_columns)
+        self.geometry = replace(self.geometry, coding=coding)
+        return Sample(SAMPLE * self.settings.budget, self.settings.seed, coding(X), y.copy(), weight.copy())
+
+    def _grown(self, names: Iterable[str], sample: Sample, run: Mapper) -> list[Component]:
+        """Trees of some names, grown from a sample."""
+        codes, y, weight = sample.rows()
+        targets, seed = self._targets(y), (self.settings.seed + self.seen) % 2**64
+
+        def grow(name: str) -> Component:
+            return GROW[name](codes, targets, weight, self.task, seed)
+
+        return list(run(grow, names))
+
+    def _grow_anew(self, run: Mapper) -> None:
+        """Grow boosted trees, and the forest while the sample is all there was: later its leaves know more rows."""
+        if self.sample is None:
+            return
+        whole = self.seen <= self.sample.size
+        names = [each.name for each in self.components if is_tree(each) and (whole or each.name == BOOSTED)]
+        grown = {each.name: each for each in self._grown(names, self.sample, run)}
+        self.components = [grown.get(each.name, each) for each in self.components]
+
     def _book_errors(self) -> None:
         """Put errors aside in units of the target, whose scale is about to change."""
         self.error_before[self._places()] += self.combination.error_sum * self.spread**2
@@ -360,12 +425,32 @@ class RowLearner:
         return np.unique(np.concatenate([np.empty(0, dtype=np.int64), *supports]))
 
     def _prune(self) -> None:
-        """Keep the linear component and the kernels of least loss since the budget was full."""
-        losers = np.argsort(self.combination.loss_sum[:-1], kind="stable")[KEEP:]
-        self._book_errors()
-        self.combination.drop(losers)
-        self.components = [each for i, each in enumerate(self.components) if i not in losers]
+        """Keep the linear component, the kernels of least loss since the budget was full, and trees that matter."""
+        loss, part = self.combination.loss_sum, self.combination.influence()
+        kernels = [i for i, each in enumerate(self.components) if each.support is not None]
+        losers = sorted(kernels, key=lambda i: loss[i])[KEEP:]
+        losers += [i for i, each in enumerate(self.components) if is_tree(each) and part[i] < KEEP_TREES_FROM]
+        self._drop(losers)
         self._forget_unused_rows()
+
+    def _drop(self, losers: list[int]) -> None:
+        self._book_errors()
+        self.combination.drop(np.array(sorted(losers), dtype=np.int64))
+        self.components = [each for i, each in enumerate(self.components) if i not in losers]
+        if not any(is_tree(each) for each in self.components):
+            self.sample = None
+            if self.geometry is not None:
+                self.geometry = replace(self.geometry, coding=None)
+
+    def _drop_trees(self) -> None:
+        """Go on without tree experts, as if there had never been any."""
+        if self.components:
+            self._drop([i for i, each in enumerate(self.components) if is_tree(each)])
+        else:  # before the first rebuild
+            self.combination = Combination.of(len(COMPONENTS))
+        kept = [i for i, name in enumerate(self.names) if name not in TREES]
+        self.names = [self.names[i] for i in kept]
+        self.error_before, self.error_rows = self.error_before[kept], self.error_rows[kept]
 
     # ------------------------------------------------------------ insight
 
@@ -419,6 +504,7 @@ class RowLearner:
             "geometry": None if self.geometry is None else self.geometry.to_state(),
             "names": self.names,
             "components": [component_state(each) for each in self.components],
+            "sample": None if self.sample is None else self.sample.to_state(),
             "combination": self.combination.to_state(),
             "error_before": self.error_before,
             "error_rows": self.error_rows,
@@ -446,7 +532,7 @@ class RowLearner:
             raise saved.wrong("seen", "the row count at which the first model is built, or below without one", None)
         learner.geometry = None if geometry is None else Geometry.from_state(geometry, columns)
         stored = learner.seen if learner.support is None else len(learner.support)
-        shape = Shape(columns, learner.outputs, stored, learner.seen % BLOCK)
+        shape = Shape(columns, learner.outputs, stored, learner.seen % BLOCK, learner.task)
         learner.components = [
             component_from_state(part, learner.names, shape) for part in saved.parts("components", count)
         ]
@@ -456,8 +542,21 @@ class RowLearner:
         if learner.support is not None and learner._used_rows().tolist() != list(range(stored)):
             raise saved.wrong("support", "the landmarks of the components and no more", stored)
         learner.combination = Combination.from_state(saved.part("combination"), len(places) or count)
+        learner._load_sample(saved, columns)
         saved.end()
         return learner
+
+    def _load_sample(self, saved: Saved, columns: int) -> None:
+        sample, trees = saved.optional_part("sample"), any(is_tree(each) for each in self.components)
+        if trees and not self.settings.has_trees:
+            raise saved.wrong("components", "none of trees", trees)
+        if trees != (self.geometry is not None and self.geometry.coding is not None):
+            raise saved.wrong("geometry", "one that codes columns where there are trees, and only there", trees)
+        if (sample is not None) != (trees and self.support is not None):
+            raise saved.wrong("sample", "there where the budget is full and there are trees", sample is not None)
+        if sample is not None:
+            size, seed = SAMPLE * self.settings.budget, self.settings.seed
+            self.sample = Sample.from_state(sample, size, seed, self.seen, columns, *self.target_limits())
 
     def _load_rows(self, saved: Saved, columns: int) -> None:
         kept, support = saved.optional_part("kept"), saved.optional_part("support")

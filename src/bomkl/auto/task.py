@@ -54,6 +54,12 @@ class LearnerSettings:
     regression: bool
     huber: bool
     forget: float = 1.0
+    trees: bool = True
+
+    @property
+    def has_trees(self) -> bool:
+        """Whether there are tree experts: they do not forget."""
+        return self.trees and self.forget == 1.0
 
     def task(self, n_classes: int) -> Task:
         """Tell what is learned while so many classes are known."""
@@ -69,6 +75,7 @@ class LearnerSettings:
             "regression": self.regression,
             "huber": self.huber,
             "forget": self.forget,
+            "trees": self.trees,
         }
 
     @classmethod
@@ -80,6 +87,7 @@ class LearnerSettings:
             saved.flag("regression"),
             saved.flag("huber"),
             saved.number("forget", 0.5, 1.0),
+            saved.flag("trees"),
         )
         saved.end()
         return settings

@@ -45,6 +45,7 @@ class ErrorModel:
             settings,
             budget=min(settings.budget, BUDGET),
             regression=True,
+            trees=False,
             huber=False,
             forget=FORGET if drift else 1.0,
         )

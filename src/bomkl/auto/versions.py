@@ -67,6 +67,7 @@ def _from_version_1(state: State) -> State:
         name: old[name]
         for name in ("settings", "log_weights", "seen", "alarms", "squared_error", "advantage", "age", "before")
     } | {
+        "settings": old["settings"] | {"trees": False},
         "models": [_rows_1(model) for model in old["models"]],
         "restarts": np.array(old["restarts"], dtype=np.int64),
         "last": last if len(old["last_X"]) else None,
@@ -84,6 +85,8 @@ def _rows_1(old: State) -> State:
             "weight": np.concatenate(old["kept_weight"]),
         }
     return {name: old[name] for name in _SAME} | {
+        "settings": old["settings"] | {"trees": False},
+        "sample": None,
         "kept": kept,
         "support": None if old["support"] is None else {"X": old["support"]},
         "names": _NAMES_1,
@@ -103,6 +106,7 @@ def _rows_1(old: State) -> State:
 def _geometry_1(old: State) -> State:
     new = {name: value for name, value in old.items() if name != "relevance"}
     new["middle"] = old["mean"]
+    new["coding"] = None
     return new | {f"relevance_{name}": old["relevance"][name] for name in ("standard", "normal")}
 
 

@@ -14,10 +14,12 @@ from bomkl.auto.drift import AdaptiveLearner
 from bomkl.auto.features import KernelFeatures
 from bomkl.auto.rows import LARGEST, RowLearner
 from bomkl.auto.task import Task
+from bomkl.auto.trees import BoostedTrees, Forest
 from bomkl.auto.wide import WIDEST
 from bomkl.kernels import Gaussian, Kernel, Laplacian, Polynomial
 from bomkl.onnx.graph import Graph
 from bomkl.onnx.kernels import StoredRows
+from bomkl.onnx.trees import boosted_scores, forest_scores
 from bomkl.onnx.views import Views
 
 # As in cpp/auto_combination.hpp and cpp/auto_losses.hpp.
@@ -58,6 +60,10 @@ def _scores(graph: Graph, rows: str, learner: RowLearner) -> str:
 
 def _component_scores(graph: Graph, views: Views, component: Any) -> str:
     """Scores of one component, (rows, outputs); the last of its weights is that of the constant."""
+    if isinstance(component, BoostedTrees):
+        return boosted_scores(graph, views["codes"], component)
+    if isinstance(component, Forest):
+        return forest_scores(graph, views["codes"], component)
     if not isinstance(component, NewtonComponent):
         raise TypeError(f"The component {component.name!r} cannot be exported to ONNX.")
     features, regression = component.features, component.regression

@@ -18,6 +18,7 @@ except ImportError as missing:
     raise ImportError("Export to ONNX needs the onnx package. Install it with: pip install 'bomkl[onnx]'") from missing
 
 OPSET = 17
+TREE_DOMAIN, TREE_OPSET = "ai.onnx.ml", 3  # tree ensembles
 _IR_VERSION = 8  # the one that came with the opset
 
 
@@ -36,6 +37,7 @@ class Graph:
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
         self._outputs: list[Any] = []
+        self._more_operators: list[Any] = []
         element = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         self._input = helper.make_tensor_value_info("X", element, ["rows", n_features])
         self.rows = self.double("X")
@@ -45,6 +47,12 @@ class Graph:
         name = f"{operator}_{len(self._nodes)}"
         self._nodes.append(helper.make_node(operator, inputs, [name], **attributes))
         return name
+
+    def add_of_trees(self, *inputs: str, **attributes: Any) -> str:
+        """Add the operator of tree ensembles, which is in a set of its own."""
+        if not self._more_operators:
+            self._more_operators.append(helper.make_opsetid(TREE_DOMAIN, TREE_OPSET))
+        return self.add("TreeEnsembleRegressor", *inputs, domain=TREE_DOMAIN, **attributes)
 
     def constant(self, value: Any) -> str:
         """Add an array."""
@@ -62,6 +70,14 @@ class Graph:
     def double(self, name: str) -> str:
         """Take numbers as doubles."""
         return self.add("Cast", name, to=TensorProto.DOUBLE)
+
+    def single(self, name: str) -> str:
+        """Take numbers in single precision."""
+        return self.add("Cast", name, to=TensorProto.FLOAT)
+
+    def whole(self, name: str) -> str:
+        """Take numbers as whole ones."""
+        return self.add("Cast", name, to=TensorProto.INT64)
 
     def rounded(self, name: str) -> str:
         """Round doubles to single precision."""
@@ -104,5 +120,5 @@ class Graph:
             producer_name="bomkl",
             producer_version=version,
             ir_version=_IR_VERSION,
-            opset_imports=[helper.make_opsetid("", OPSET)],
+            opset_imports=[helper.make_opsetid("", OPSET), *self._more_operators],
         )

@@ -43,6 +43,8 @@ class Views:
             return graph.add("MatMul", self["common"], graph.number(axes[:, :count]))
         if name == "normal":
             return self._normal()
+        if name == "codes":
+            return self._codes()
         base = name.removeprefix("relevant ")
         return graph.add("Mul", self[base], graph.number(parts.relevance[base].astype(np.float32)))
 
@@ -54,22 +56,29 @@ class Views:
     def _normal(self) -> str:
         """Places among the sorted values of the column, looked up in the table of normal scores."""
         graph, parts = self._graph, self._geometry
-        below, up_to = self._count("Less"), self._count("LessOrEqual")
+        columns = list(parts.sorted_columns)
+        below, up_to = self._count("Less", columns), self._count("LessOrEqual", columns)
         scores = graph.add("Gather", graph.number(parts.score_table), graph.add("Add", below, up_to))
         centred = graph.add("Sub", scores, graph.number(parts.normal_mean))
         return graph.add("Div", centred, graph.number(parts.normal_deviation))
 
-    def _count(self, comparison: str) -> str:
+    def _codes(self) -> str:
+        """How many cuts of its column lie below each value."""
+        coding = self._geometry.coding
+        assert coding is not None
+        return self._count("Less", np.split(coding.cuts, coding.starts[1:-1]))
+
+    def _count(self, comparison: str, columns: list[Float]) -> str:
         """How many of the sorted values of its column are less than (or equal to) each value: binary search.
 
         Columns are filled up with infinity to one less than a power of two, so that no step leaves them.
         """
-        graph, columns = self._graph, self._geometry.sorted_columns
-        n_columns, length = columns.shape
-        steps = int(length).bit_length()
+        graph, n_columns = self._graph, len(columns)
+        steps = max(map(len, columns), default=0).bit_length() or 1
         full = 2**steps - 1
         padded = np.full((n_columns, full), np.inf)
-        padded[:, :length] = columns
+        for row, values_of_column in zip(padded, columns, strict=True):
+            row[: len(values_of_column)] = values_of_column
         values = graph.number(padded.ravel())
         starts = np.arange(n_columns) * full
         place = graph.integers(starts.tolist())

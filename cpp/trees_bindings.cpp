@@ -1,0 +1,185 @@
+// The part of bomkl._core that grows and walks trees: functions on arrays, which they change in place.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/tuple.h>
+
+#include <stdexcept>
+#include <tuple>
+
+#include "auto_trees.hpp"
+#include "to_numpy.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace bomkl {
+namespace {
+
+using namespace automatic;
+
+template <class T, int dimensions>
+using In = nb::ndarray<const T, nb::ndim<dimensions>, nb::c_contig, nb::device::cpu>;
+template <class T, int dimensions>
+using InOut = nb::ndarray<T, nb::ndim<dimensions>, nb::c_contig, nb::device::cpu>;
+
+void require(bool holds, const char* rule) {
+    if (!holds) throw std::invalid_argument(rule);
+}
+
+void require_nodes(const In<std::int32_t, 2>& nodes) { require(nodes.shape(1) == 2, "a node is two numbers"); }
+
+const Node* as_nodes(const In<std::int32_t, 2>& nodes) { return reinterpret_cast<const Node*>(nodes.data()); }
+
+auto nodes_to_numpy(const std::vector<Node>& nodes) {
+    std::vector<std::int32_t> flat;
+    flat.reserve(2 * nodes.size());
+    for (const Node& node : nodes) flat.insert(flat.end(), {node.split, node.next});
+    return to_numpy(std::move(flat), {nodes.size(), 2});
+}
+
+void bind_code_rows(In<double, 2> x, In<double, 1> cuts, In<std::int64_t, 1> starts, InOut<std::uint8_t, 2> out) {
+    const std::size_t d = x.shape(1);
+    require(starts.size() == d + 1 && out.shape(0) == x.shape(0) && out.shape(1) == d,
+            "the shapes of codes do not fit together");
+    for (std::size_t j = 0; j < d; ++j)
+        require(
+            starts.data()[j] >= 0 && starts.data()[j] <= starts.data()[j + 1] && starts.data()[j + 1] - starts.data()[j] <= 255,
+            "a column has at most 255 cuts");
+    require(starts.data()[d] <= std::int64_t(cuts.size()), "a column has cuts that are not there");
+    nb::gil_scoped_release release;
+    code_rows(x.data(), x.shape(0), d, cuts.data(), starts.data(), out.data());
+}
+
+void bind_sample_places(std::uint64_t seed, std::uint64_t first, std::uint64_t size, InOut<std::int64_t, 1> places) {
+    sample_places(seed, first, places.size(), size, places.data());
+}
+
+Sample sample_of(const In<std::uint8_t, 2>& codes, const In<double, 2>& y, const In<double, 1>& weight, int task) {
+    require(y.shape(0) == codes.shape(0) && weight.size() == codes.shape(0) && y.shape(1) > 0 && task >= 0 &&
+                task <= int(Task::huber),
+            "the rows of a sample do not fit together");
+    return Sample(codes.data(), y.data(), weight.data(), int(codes.shape(0)), int(codes.shape(1)), int(y.shape(1)), Task(task));
+}
+
+auto bind_grow_boosted(In<std::uint8_t, 2> codes, In<double, 2> y, In<double, 1> weight, int task, int rounds, int leaves,
+                       int least_rows, double rate, double ridge, double columns, std::uint64_t seed) {
+    require(rounds >= 0 && leaves >= 2 && least_rows >= 1 && ridge > 0, "the settings of boosting are out of range");
+    BoostedTrees out;
+    {
+        nb::gil_scoped_release release;
+        const Sample sample = sample_of(codes, y, weight, task);
+        out = Booster(sample, {rounds, leaves, least_rows, rate, ridge, columns}, seed).grow();
+    }
+    return std::make_tuple(nodes_to_numpy(out.nodes), to_numpy(std::move(out.roots)), to_numpy(std::move(out.outputs)),
+                           to_numpy(std::move(out.values)), to_numpy(std::move(out.base)));
+}
+
+void bind_boosted_scores(In<std::int32_t, 2> nodes, In<std::int32_t, 1> roots, In<std::int32_t, 1> outputs, In<float, 1> values,
+                         In<double, 1> base, In<std::uint8_t, 2> codes, InOut<double, 2> scores) {
+    require_nodes(nodes);
+    require(outputs.size() == roots.size() && scores.shape(0) == codes.shape(0) && scores.shape(1) == base.size(),
+            "the arrays of boosted trees do not fit together");
+    nb::gil_scoped_release release;
+    boosted_scores(as_nodes(nodes), roots.data(), outputs.data(), roots.size(), values.data(), base.data(), base.size(),
+                   codes.data(), codes.shape(0), codes.shape(1), scores.data());
+}
+
+auto bind_grow_forest(In<std::uint8_t, 2> codes, In<double, 2> y, In<double, 1> weight, int task, int trees, int tries,
+                      int least_rows, std::uint64_t seed) {
+    require(codes.shape(0) > 0 && trees >= 1 && tries >= 1 && least_rows >= 1, "the settings of a forest are out of range");
+    std::vector<Node> nodes;
+    std::vector<std::int32_t> roots;
+    int leaves = 0;
+    {
+        nb::gil_scoped_release release;
+        const Sample sample = sample_of(codes, y, weight, task);
+        for (int i = 0; i < trees; ++i) {
+            roots.push_back(std::int32_t(nodes.size()));
+            leaves = ForestGrower(sample, tries, least_rows, seed, std::uint64_t(i)).grow(nodes, leaves);
+        }
+    }
+    return std::make_tuple(nodes_to_numpy(nodes), to_numpy(std::move(roots)), leaves);
+}
+
+ForestRows forest_of(const In<std::int32_t, 2>& nodes, const In<std::int32_t, 1>& roots, InOut<float, 2>& table,
+                     const In<double, 1>& prior, InOut<std::int32_t, 2>& open_leaves, InOut<double, 2>& open_y,
+                     InOut<double, 1>& open_weight, int task, int open) {
+    require_nodes(nodes);
+    require(task >= 0 && task <= int(Task::huber), "unknown task");
+    const std::size_t outputs = open_y.shape(1);
+    require(roots.size() > 0 && table.shape(1) == prior.size() && outputs > 0 &&
+                table.shape(1) == (Task(task) == Task::multiclass ? outputs : 2) && open_leaves.shape(0) == roots.size() &&
+                open_leaves.shape(1) == kBlock && open_y.shape(0) == kBlock && open_weight.size() == kBlock && open >= 0 &&
+                open <= kBlock,
+            "the arrays of a forest do not fit together");
+    return ForestRows({as_nodes(nodes), roots.data(), int(roots.size()), table.data(), int(table.shape(1)), prior.data(),
+                       open_leaves.data(), open_y.data(), open_weight.data()},
+                      int(outputs), Task(task));
+}
+
+// Scores n rows, each just before it is learned; `to_boundary` rows fill the open block, later ones have 64. Returns how many
+// rows the open block has in the end.
+int bind_forest_rows(In<std::int32_t, 2> nodes, In<std::int32_t, 1> roots, InOut<float, 2> table, In<double, 1> prior,
+                     InOut<std::int32_t, 2> open_leaves, InOut<double, 2> open_y, InOut<double, 1> open_weight, int task,
+                     In<std::uint8_t, 2> codes, In<double, 2> y, In<double, 1> weight, int open, int to_boundary,
+                     InOut<double, 2> scores) {
+    ForestRows rows = forest_of(nodes, roots, table, prior, open_leaves, open_y, open_weight, task, open);
+    const std::size_t n = codes.shape(0), outputs = open_y.shape(1);
+    require(scores.shape(0) == n && scores.shape(1) == outputs && y.shape(0) == n && y.shape(1) == outputs &&
+                weight.size() == n && to_boundary >= 1 && open + to_boundary <= kBlock,
+            "the rows do not fit the forest");
+    nb::gil_scoped_release release;
+    for (std::size_t t = 0; t < n; ++t) {
+        rows.score(codes.data() + t * codes.shape(1), open, scores.data() + t * outputs);
+        rows.learn(y.data() + t * outputs, weight.data()[t], open++);
+        if (--to_boundary == 0) {
+            rows.close(open);
+            open = 0;
+            to_boundary = kBlock;
+        }
+    }
+    return open;
+}
+
+void bind_forest_scores(In<std::int32_t, 2> nodes, In<std::int32_t, 1> roots, InOut<float, 2> table, In<double, 1> prior,
+                        InOut<std::int32_t, 2> open_leaves, InOut<double, 2> open_y, InOut<double, 1> open_weight, int task,
+                        In<std::uint8_t, 2> codes, int open, InOut<double, 2> scores) {
+    ForestRows rows = forest_of(nodes, roots, table, prior, open_leaves, open_y, open_weight, task, open);
+    const std::size_t n = codes.shape(0), outputs = open_y.shape(1);
+    require(scores.shape(0) == n && scores.shape(1) == outputs, "the rows do not fit the forest");
+    nb::gil_scoped_release release;
+    for (std::size_t t = 0; t < n; ++t) rows.score(codes.data() + t * codes.shape(1), open, scores.data() + t * outputs);
+}
+
+void bind_close_forest(In<std::int32_t, 2> nodes, In<std::int32_t, 1> roots, InOut<float, 2> table, In<double, 1> prior,
+                       InOut<std::int32_t, 2> open_leaves, InOut<double, 2> open_y, InOut<double, 1> open_weight, int task,
+                       int open) {
+    forest_of(nodes, roots, table, prior, open_leaves, open_y, open_weight, task, open).close(open);
+}
+
+bool bind_trees_are_sound(In<std::int32_t, 2> nodes, In<std::int32_t, 1> roots, std::size_t leaves, std::size_t columns) {
+    require_nodes(nodes);
+    return sound(as_nodes(nodes), nodes.shape(0), roots.data(), roots.size(), leaves, columns);
+}
+
+}  // namespace
+
+void bind_trees(nb::module_& m) {
+    m.def("code_rows", &bind_code_rows, "x"_a, "cuts"_a, "starts"_a, "out"_a);
+    m.def("sample_places", &bind_sample_places, "seed"_a, "first"_a, "size"_a, "places"_a);
+    m.def("grow_boosted", &bind_grow_boosted, "codes"_a, "y"_a, "weight"_a, "task"_a, "rounds"_a, "leaves"_a, "least_rows"_a,
+          "rate"_a, "ridge"_a, "columns"_a, "seed"_a);
+    m.def("boosted_scores", &bind_boosted_scores, "nodes"_a, "roots"_a, "outputs"_a, "values"_a, "base"_a, "codes"_a,
+          "scores"_a);
+    m.def("grow_forest", &bind_grow_forest, "codes"_a, "y"_a, "weight"_a, "task"_a, "trees"_a, "tries"_a, "least_rows"_a,
+          "seed"_a);
+    m.def("forest_rows", &bind_forest_rows, "nodes"_a, "roots"_a, "table"_a, "prior"_a, "open_leaves"_a, "open_y"_a,
+          "open_weight"_a, "task"_a, "codes"_a, "y"_a, "weight"_a, "open"_a, "to_boundary"_a, "scores"_a);
+    m.def("forest_scores", &bind_forest_scores, "nodes"_a, "roots"_a, "table"_a, "prior"_a, "open_leaves"_a, "open_y"_a,
+          "open_weight"_a, "task"_a, "codes"_a, "open"_a, "scores"_a);
+    m.def("close_forest", &bind_close_forest, "nodes"_a, "roots"_a, "table"_a, "prior"_a, "open_leaves"_a, "open_y"_a,
+          "open_weight"_a, "task"_a, "open"_a);
+    m.def("trees_are_sound", &bind_trees_are_sound, "nodes"_a, "roots"_a, "leaves"_a, "columns"_a);
+}
+
+}  // namespace bomkl

@@ -1,0 +1,164 @@
+"""Tree experts: codes, sample, growth and scores against plain Python; the same bits however rows come."""
+
+import copy
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from bomkl import AutoMKLClassifier, AutoMKLRegressor
+from bomkl.auto.coding import Coding
+from bomkl.auto.sample import Sample
+from bomkl.auto.task import Task
+from bomkl.auto.trees import BOOSTED, FOREST, TREES, BoostedTrees, Forest
+
+RNG = np.random.default_rng(0)
+X = np.column_stack([RNG.normal(size=600), RNG.integers(0, 3, 600), RNG.exponential(size=600), np.ones(600)])
+LABELS = ((X[:, 0] > 0.3) ^ (X[:, 1] == 1)).astype(int)
+THREE = LABELS + (X[:, 2] > 1)
+NUMBERS = np.where(X[:, 0] > 0.3, X[:, 2], X[:, 1])
+CODES = Coding.of(np.sort(X, axis=0).T)(X)
+
+
+def targets(task):
+    if task is Task.MULTICLASS:
+        return np.eye(3)[THREE]
+    return (NUMBERS if task.is_regression else LABELS.astype(float))[:, None]
+
+
+def leaf(nodes, root, codes):
+    node = nodes[root]
+    while node[0] >= 0:
+        node = nodes[node[1] + (codes[node[0] >> 8] > (node[0] & 255))]
+    return node[1]
+
+
+def test_codes_count_the_cuts_below():
+    coding = Coding.of(np.sort(X, axis=0).T)
+    rows = np.vstack([X[:50], np.full(4, -1e300), np.full(4, 1e300)])
+    for j in range(4):
+        cuts = coding.cuts[coding.starts[j] : coding.starts[j + 1]]
+        assert_array_equal(coding(rows)[:, j], [(cuts < value).sum() for value in rows[:, j]])
+    assert_array_equal(np.diff(coding.starts), [255, 2, 255, 0])
+
+
+def test_neighbouring_numbers_are_told_apart():
+    values = np.array([1.0, np.nextafter(1.0, 2), np.nextafter(np.nextafter(1.0, 2), 2)])
+    assert_array_equal(Coding.of(values[None])(values[:, None])[:, 0], [0, 1, 2])
+
+
+def test_every_row_is_in_the_sample_with_the_same_probability():
+    counts = np.zeros(100)
+    for seed in range(400):
+        sample = Sample(10, seed, np.empty((0, 1), np.uint8), np.empty(0), np.empty(0))
+        sample.add(np.zeros((100, 1), np.uint8), np.arange(100.0), np.ones(100), 0)
+        y = sample.rows()[1]
+        assert len(np.unique(y)) == 10
+        counts[y.astype(int)] += 1
+    assert counts.sum() == 4000
+    assert abs(counts[:50].sum() - 2000) < 200
+    assert counts.max() < 80
+
+
+@pytest.mark.parametrize("task", list(Task))
+def test_boosted_trees_are_the_sum_of_their_leaves_and_fit(task):
+    y, weight = targets(task), np.ones(600)
+    trees = BoostedTrees.grow(CODES, y, weight, task, 0)
+    scores = trees.scorer()({"codes": CODES})
+    expected = np.tile(trees.base, (600, 1))
+    for root, output in zip(trees.roots, trees.outputs, strict=True):
+        for t in range(0, 600, 50):
+            expected[t, output] += trees.values[leaf(trees.nodes, root, CODES[t])]
+    assert_allclose(scores[::50], expected[::50], rtol=1e-12)
+    if task.is_regression:
+        assert ((scores - y) ** 2).mean() < 0.05 * y.var()
+    elif task is Task.BINARY:
+        assert ((scores > 0) == y).mean() > 0.99
+    else:
+        assert (scores.argmax(axis=1) == THREE).mean() > 0.99
+
+
+@pytest.mark.parametrize("task", list(Task))
+def test_leaves_of_the_forest_go_on_learning(task):
+    y, weight = targets(task), np.linspace(0.5, 2, 600)
+    forest = Forest.grow(CODES[:300], y[:300], weight[:300], task, 0)
+    before = copy.deepcopy(forest)
+    scorer = forest.scorer()
+    old = scorer({"codes": CODES})
+    scores = forest.score_and_learn({"codes": CODES[300:]}, y[300:], weight[300:], task, 1.0, 300)
+    assert_array_equal(scorer({"codes": CODES}), old)  # a scorer keeps what it knows
+    table = before.table.astype(np.float64)
+    for t in range(300, 600):
+        leaves = [leaf(before.nodes, root, CODES[t]) for root in before.roots]
+        sums = table[leaves]
+        if task.is_regression:
+            expected = ((sums[:, 1] + 0.2 * before.prior[1]) / (sums[:, 0] + 0.2)).mean()
+            table[leaves] += weight[t] * np.array([1.0, y[t, 0]])
+        else:
+            means = ((sums + 0.2 * before.prior) / (sums.sum(axis=1, keepdims=True) + 0.2)).mean(axis=0)
+            expected = np.log(means) if task is Task.MULTICLASS else np.log(means[1] / means[0])
+            table[leaves, THREE[t] if task is Task.MULTICLASS else LABELS[t]] += weight[t]
+        assert_allclose(scores[t - 300], expected, rtol=1e-4, atol=1e-4)
+    assert_allclose(forest.leaf_sums(), table, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("y", [LABELS, THREE, NUMBERS], ids=["two", "three", "numbers"])
+@pytest.mark.parametrize("drift", [None, "adapt"])
+def test_growth_does_not_depend_on_calls_threads_and_saves(y, drift):
+    kind = AutoMKLRegressor if y.dtype.kind == "f" else AutoMKLClassifier
+    whole = kind(40, drift=drift, random_state=0)
+    scores = whole.score_and_learn(X, y)
+    split, parts = kind(40, drift=drift, n_jobs=2, random_state=0), []
+    for begin in range(0, 600, 37):
+        parts.append(split.score_and_learn(X[begin : begin + 37], y[begin : begin + 37]))
+        if begin % 5 == 0:
+            split.__setstate__(split.__getstate__())
+    if y is not THREE:
+        assert_array_equal(np.concatenate(parts), scores)
+    assert_array_equal(split.predict(X), whole.predict(X))
+    if drift is None:
+        assert set(TREES) & {each.name for each in whole._learner.components}
+        assert len(whole._learner.sample.rows()[0]) == 160
+
+
+def test_trees_can_be_left_out_and_are_not_in_rounds():
+    for settings in ({"trees": False}, {"update": "rounds"}):
+        model = AutoMKLClassifier(40, random_state=0, **settings).fit(X, LABELS)
+        assert not set(TREES) & set(model.kernels_)
+        assert model._learner.sample is None
+    with pytest.raises(ValueError, match="'trees'"):
+        AutoMKLClassifier(trees="yes").fit(X, LABELS)
+
+
+def test_trees_help_where_columns_matter_at_thresholds():
+    rows = np.random.default_rng(1).normal(size=(3000, 8))
+    y = ((rows[:, :3] > 0).sum(axis=1) % 2).astype(int)
+    errors = [
+        AutoMKLClassifier(200, trees=trees, random_state=0).fit(rows, y).mistakes_ / 3000 for trees in (True, False)
+    ]
+    assert errors[0] < 0.8 * errors[1]
+
+
+def test_trees_explain_and_take_new_classes():
+    known = np.flatnonzero(THREE < 2)[:200]
+    rest = np.setdiff1d(np.arange(600), known)
+    model = AutoMKLClassifier(40, random_state=0).partial_fit(X[known], THREE[known])
+    assert_array_equal(model.classes_, [0, 1])
+    model.partial_fit(X[rest], THREE[rest])
+    assert_array_equal(model.classes_, [0, 1, 2])
+    assert (model.predict(X) == THREE).mean() > 0.8
+    parts = model.explain(X[0])
+    assert parts.kernels[BOOSTED] != 0
+    assert parts.kernels[FOREST] != 0
+    assert sum(parts.kernels.values()) + parts.remainder == pytest.approx(parts.margin)
+
+
+def test_trees_that_do_not_matter_are_dropped(monkeypatch):
+    monkeypatch.setattr("bomkl.auto.rows.KEEP_TREES_FROM", 2.0)
+    model = AutoMKLClassifier(40, random_state=0).fit(X, LABELS)
+    assert not set(TREES) & {each.name for each in model._learner.components}
+    assert model._learner.sample is None
+    assert model.kernel_weights_[-2:].tolist() == [0, 0]
+    copied = AutoMKLClassifier(40, random_state=0)
+    copied.__setstate__(model.__getstate__())
+    assert_array_equal(copied.decision_function(X), model.decision_function(X))
