@@ -427,10 +427,11 @@ class RowLearner:
     def _prune(self) -> None:
         """Keep the linear component, the kernels of least loss since the budget was full, and trees that matter."""
         loss, part = self.combination.loss_sum, self.combination.influence()
+        trees = [i for i, each in enumerate(self.components) if is_tree(each)]
+        idle = [i for i in trees if part[i] < KEEP_TREES_FROM]
         kernels = [i for i, each in enumerate(self.components) if each.support is not None]
-        losers = sorted(kernels, key=lambda i: loss[i])[KEEP:]
-        losers += [i for i, each in enumerate(self.components) if is_tree(each) and part[i] < KEEP_TREES_FROM]
-        self._drop(losers)
+        keep = KEEP if len(idle) == len(trees) else KEEP - 1  # trees take the time of one kernel
+        self._drop(sorted(kernels, key=lambda i: loss[i])[keep:] + idle)
         self._forget_unused_rows()
 
     def _drop(self, losers: list[int]) -> None:
