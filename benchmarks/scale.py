@@ -223,6 +223,34 @@ def show(row: Row) -> str:
     )
 
 
+def draw(rows: list[Row], path: Path) -> None:
+    """Draw rows a second by threads, and held-out error by partitions less that of learning row by row."""
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    speeds = [row for row in rows if row["part"] == "speed"]
+    for update in dict.fromkeys(row["update"] for row in speeds):
+        own = [row for row in speeds if row["update"] == update]
+        left.plot([row["threads"] for row in own], [row["rows_per_second"] for row in own], "o-", label=update)
+    left.set(xlabel="threads", ylabel="rows a second", title="Speed", ylim=(0, None))
+    if speeds:
+        left.legend(title="update")
+    measured = [row for row in rows if row["part"] == "accuracy"]
+    kinds = [kind for kind in dict.fromkeys(row["kind"] for row in measured) if kind != "row by row"]
+    for name in dict.fromkeys(row["data"] for row in measured):
+        points = [
+            float(np.mean([r["more_than_row_by_row"] for r in measured if r["data"] == name and r["kind"] == kind]))
+            for kind in kinds
+        ]
+        right.plot(range(len(kinds)), points, "o-", label=name)
+    right.axhline(0, color="grey", linewidth=0.8)
+    right.set_xticks(range(len(kinds)), [kind.removesuffix(" partitions") for kind in kinds])
+    right.set(xlabel="partitions", ylabel="points", title="Held-out error above learning row by row")
+    if measured:
+        right.legend()
+    figure.savefig(path)
+
+
 def whole_numbers(text: str) -> list[int]:
     return [int(part) for part in text.split(",")]
 
@@ -260,7 +288,9 @@ def main() -> None:
         if "projection" in given.part:
             yield from projection(given.budget, given.total, given.cores)
 
-    report("scale", rows(), show, given.out)
+    kept = report("scale", rows(), show, given.out)
+    if given.out:
+        draw(kept, given.out / "scale.svg")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ DOCS = ROOT / "docs"
 ELSEWHERE = {"adding-an-algorithm.md"}  # has a test of its own, on data that are there
 PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.glob("*.md") if page.name not in ELSEWHERE)]
 CODE = re.compile(r"^```(python|pycon|sh)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-NEEDS = {"river.md": "river", "onnx.md": "onnxruntime", "serving.md": "fastapi"}
+NEEDS = {"river.md": "river", "onnx.md": "onnxruntime", "serving.md": "fastapi", "scaling.md": "dask.dataframe"}
 
 pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="the documentation is not part of this installation")
 

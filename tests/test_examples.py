@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[1] / "examples"
-NEEDS = {"river_pipeline": "river", "onnx_export": "onnxruntime"}
+NEEDS = {
+    "river_pipeline": "river",
+    "onnx_export": "onnxruntime",
+    "ray_partitions": "ray",
+    "spark_partitions": "pyspark",
+}
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.py")))
