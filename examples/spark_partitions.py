@@ -4,6 +4,7 @@ Needs pyspark, Java and pyarrow. Files, not a data frame of the engine, are the 
 """
 
 import os
+import sys
 import tempfile
 
 import numpy as np
@@ -50,6 +51,7 @@ with tempfile.TemporaryDirectory() as folder:
         X = rng.normal(size=(1000, 2))
         paths.append(os.path.join(folder, f"{number}.parquet"))
         pq.write_table(pa.table({"a": X[:, 0], "b": X[:, 1], "y": X[:, 0] * X[:, 1] > 0}), paths[-1])
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # workers use the same packages
     spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
     model = learn(spark.sparkContext, paths)
     spark.stop()

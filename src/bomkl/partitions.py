@@ -146,7 +146,7 @@ def piece_sums(static: Static, means: Means, piece: Piece, X: Any, y: Any) -> Su
             RoundsComponent(each.name, each.features, Information.empty(each.regression.rank, w))
             for each, w in zip(newton_parts(static.learner), means.w, strict=True)
         ]
-        learner.combination = means.combination
+        learner.combination = copy.deepcopy(means.combination)  # some engines hand out arrays that cannot be written to
         targets = learner._targets(_codes(y, static.labels, places))
         return CoreEngine().sums(learner, X, targets, np.ones(len(places)), means.log_rows, map)[1]
 
