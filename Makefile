@@ -6,7 +6,7 @@ FORMATTED := $(filter-out cpp/auto_% cpp/svmlight% cpp/wide%,$(wildcard cpp/*.?p
 COMMA := ,
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard cpp/*.?pp cpp/learners/*.hpp cpp/kernels/*.hpp)
 
-.PHONY: demo test lint bench docs sanitize tsan how-to wheel arm clean
+.PHONY: demo test lint bench docs fuzz sanitize tsan how-to wheel arm clean
 
 demo: $(INSTALLED) ## nine algorithms of the paper on a real data set
 	$(BIN)/bomkl demo
@@ -57,6 +57,11 @@ tsan: $(INSTALLED) ## the tests of threads and interrupts on a build with Thread
 	$(call sanitized,tsan,thread)
 	LD_PRELOAD="$(call library,tsan)" TSAN_OPTIONS="halt_on_error=1 die_after_fork=0" setarch -R \
 		.venv/tsan/bin/python -m pytest -q -s -n 0 -p no:cacheprovider $(THREAD_TESTS)
+
+MINUTES ?= 10
+FUZZ_KINDS := 28
+fuzz: $(INSTALLED) ## hostile input, streams, interrupts, threads and memory for about MINUTES minutes on two cores
+	BOMKL_FUZZ_SECONDS=$$(($(MINUTES) * 120 / $(FUZZ_KINDS))) BOMKL_FUZZ_CASES=$$(($(MINUTES) * 40)) $(BIN)/pytest -n 2 --dist worksteal tests/fuzz
 
 wheel: ## a wheel that runs on other machines, in dist, tried in an empty environment without a compiler
 	rm -rf build/wheel dist

@@ -1,0 +1,80 @@
+"""An interrupt at any moment leaves the model as it was; the same rows again then give what they would have given."""
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from bomkl import AutoMKLClassifier, AutoMKLRegressor, BudgetMKLClassifier, BudgetMKLRegressor
+from bomkl.kernels import Gaussian
+from bomkl.learners import BPAS
+
+
+@pytest.fixture(scope="module")
+def stream():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4500, 8))
+    return X, (np.abs(X).sum(axis=1) > 6).astype(int)
+
+
+MODELS = [
+    AutoMKLClassifier(budget=150, random_state=0),
+    AutoMKLClassifier(budget=150, update="rounds", random_state=0),
+    AutoMKLRegressor(budget=150, drift="adapt", random_state=0),
+    BudgetMKLClassifier(random_state=0),
+    BudgetMKLRegressor([Gaussian(2.0), Gaussian(0.5)], BPAS(), budget=400, random_state=0),
+]
+
+
+def seconds(call):
+    begin = time.perf_counter()
+    call()
+    return time.perf_counter() - begin
+
+
+def interrupted(call, after):
+    """Whether the call ended by an interrupt, and how long it went on after it."""
+    sent = []
+
+    def send():
+        sent.append(time.perf_counter())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    timer = threading.Timer(after, send)
+    try:
+        timer.start()
+        try:
+            call()
+        finally:
+            timer.cancel()
+            timer.join()
+    except KeyboardInterrupt:
+        return True, time.perf_counter() - sent[0]
+    return False, 0.0
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_interrupts(cases, model, stream, digest, request):
+    from sklearn.base import clone
+
+    X, y = stream
+    halves = [(X[:2000], y[:2000]), (X[2000:], y[2000:])]
+    whole = clone(model)
+    times = [seconds(lambda part=part: whole.partial_fit(*part)) for part in halves]
+    expected = digest(whole)
+    reactions = []
+    for rng in cases(4):
+        trial = clone(model).partial_fit(*halves[0])
+        before = digest(trial)
+        was, reaction = interrupted(lambda: trial.partial_fit(*halves[1]), rng.uniform(0, times[1]))
+        if was:
+            reactions.append(reaction)
+            assert digest(trial) == before
+            trial.partial_fit(*halves[1])
+        assert digest(trial) == expected
+    if reactions:
+        median = float(np.median(reactions))
+        request.node.user_properties.append(("interrupts", f"{len(reactions)}, median reaction {median:.3f} s"))

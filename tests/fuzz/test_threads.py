@@ -1,0 +1,95 @@
+"""Readers beside a writer: no error, and each answer is that of the model after some call or block."""
+
+import pickle
+import threading
+import time
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from bomkl import AutoMKLClassifier, AutoMKLRegressor, BudgetMKLClassifier, BudgetMKLRegressor
+
+MODELS = [
+    AutoMKLClassifier(budget=60, random_state=0),
+    AutoMKLClassifier(budget=60, update="rounds", random_state=0),
+    AutoMKLRegressor(budget=60, drift="adapt", random_state=0),
+    BudgetMKLClassifier(random_state=0),
+    BudgetMKLRegressor(random_state=0, budget=50),
+]
+PART = 64
+
+
+@pytest.fixture(scope="module")
+def stream():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(PART * 24, 5))
+    return X, (np.abs(X).sum(axis=1) > 4).astype(int)
+
+
+def scores(model, X):
+    return getattr(model, "decision_function", model.predict)(X).tobytes()
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_threads(cases, model, stream, request):
+    X, y = stream
+    probe = X[:7]
+    reads = 0
+    for rng in cases(1):
+        shared, alone = clone(model).partial_fit(X[:PART], y[:PART]), clone(model).partial_fit(X[:PART], y[:PART])
+        allowed, answers, errors = {scores(alone, probe)}, [], []
+        done = threading.Event()
+
+        def read(kind):
+            while not done.is_set():
+                try:
+                    reader = pickle.loads(pickle.dumps(shared)) if kind == 0 else shared
+                    answers.append(scores(reader, probe))
+                    assert reader.n_support_.sum() >= 0
+                    assert np.isfinite(reader.kernel_weights_).all()
+                except Exception as error:
+                    errors.append(error)
+                    return
+
+        readers = [threading.Thread(target=read, args=(kind % 2,)) for kind in range(4)]
+        for reader in readers:
+            reader.start()
+        for start in range(PART, len(y), PART):
+            rows = slice(start, start + PART)
+            shared.partial_fit(X[rows], y[rows])
+            alone.partial_fit(X[rows], y[rows])
+            allowed.add(scores(alone, probe))
+            time.sleep(float(rng.uniform(0, 0.002)))
+        done.set()
+        for reader in readers:
+            reader.join()
+        assert not errors
+        assert answers
+        assert set(answers) <= allowed
+        reads += len(answers)
+    request.node.user_properties.append(("reads", f"{reads:,}"))
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_two_writers(cases, model, stream):
+    X, y = stream
+    for _ in cases(1):
+        shared = clone(model).partial_fit(X[:PART], y[:PART])
+        errors = []
+
+        def learn(first):
+            try:
+                for start in range(PART * first, len(y), 2 * PART):
+                    shared.partial_fit(X[start : start + PART], y[start : start + PART])
+            except Exception as error:
+                errors.append(error)
+
+        writers = [threading.Thread(target=learn, args=(first,)) for first in (1, 2)]
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join()
+        assert not errors
+        assert shared.n_seen_ == len(y)
+        assert np.isfinite(np.asarray(shared.predict(X), dtype=float)).all()
