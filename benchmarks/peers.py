@@ -190,8 +190,12 @@ def plot(rows: list[Row], path: Path) -> None:
 
     averages = means([row for row in rows if "not_run" not in row], ("data", "method"))
     names = [name for name in DATASETS if any(row["data"] == name for row in averages)]
-    plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "bomkl"})  # small, and the same for the same rows
-    figure, axes = plt.subplots(2, 4, figsize=(13, 6.5), sharex=True, layout="constrained")
+    # Text that stays text and the same file for the same rows; two columns and large letters for small screens.
+    plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "bomkl", "font.size": 15, "font.family": "sans-serif"})
+    lines = math.ceil(len(names) / 2)
+    figure, axes = plt.subplots(
+        lines, 2, figsize=(8, 1.6 + 2.4 * lines), sharex=True, squeeze=False, layout="constrained"
+    )
     styles = dict(zip(METHODS, "*o^sDvP", strict=True))
     for ax, name in zip(axes.flat, names, strict=False):
         for place, (method, marker) in enumerate(styles.items()):
@@ -200,19 +204,17 @@ def plot(rows: list[Row], path: Path) -> None:
                 for row in averages
                 if (row["data"], row["method"]) == (name, method)
             ]
-            size = 160 if method == "AutoMKL" else 50
+            size = 260 if method == "AutoMKL" else 80
             ax.scatter(
                 *zip(*points, strict=True) if points else ((), ()), size, f"C{place}", marker, label=method, zorder=3
             )
-        ax.set(title=name, xscale="log", ymargin=0.12)
+        ax.set(title=name, xscale="log", ymargin=0.15)
         ax.grid(alpha=0.3)
     for ax in axes.flat[len(names) :]:
         ax.remove()
     figure.supxlabel("CPU seconds for the whole stream, one thread")
     figure.supylabel("mistakes, %")
-    figure.legend(
-        *axes.flat[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(styles), frameon=False
-    )
+    figure.legend(*axes.flat[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False)
     figure.savefig(path)
 
 

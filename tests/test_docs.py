@@ -94,6 +94,12 @@ def test_links_between_pages_lead_somewhere() -> None:
     assert broken == []
 
 
+def test_files_that_the_architecture_names_exist() -> None:
+    named = re.findall(r"`((?:src|cpp|tests)/[^`]*)`", (DOCS / "architecture.md").read_text(encoding="utf-8"))
+    assert len(named) > 40
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
 def test_every_page_is_in_the_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     pages = [page.relative_to(DOCS).as_posix() for page in [*DOCS.glob("*.md"), *DOCS.glob("reference/*.md")]]

@@ -26,22 +26,22 @@ _MOST_CLASSES = 1000
 
 
 class Block(tuple[Any, Any]):
-    """Some rows: features and labels, as a pair.
-
-    Parameters
-    ----------
-    X : ndarray, csr_array or dict
-        A dense or CSR matrix; with ``as_tables``, a dict of columns.
-    y : ndarray or None
-        Labels; None where they are not read.
-    weight : ndarray or None, default=None
-        Weights of the rows; None where there is no such column.
-    """
+    """Some rows: features and labels, as a pair."""
 
     weight: NDArray[np.float64] | None
 
     def __new__(cls, X: Any, y: NDArray[Any] | None, weight: NDArray[np.float64] | None = None) -> Self:
-        """Make the pair."""
+        """Make the pair.
+
+        Parameters
+        ----------
+        X : ndarray, csr_array or dict
+            A dense or CSR matrix; with ``as_tables``, a dict of columns.
+        y : ndarray or None
+            Labels; None where they are not read.
+        weight : ndarray or None, default=None
+            Weights of the rows; None where there is no such column.
+        """
         block = super().__new__(cls, (X, y))
         block.weight = weight
         return block
