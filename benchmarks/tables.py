@@ -80,7 +80,7 @@ def on_hindsight(drift: str | None) -> Callable[[str, int], float]:
 
 def forest(name: str, seed: int) -> float:
     made = peer("river.forest")
-    model = made.ARFRegressor(seed=seed) if name == "hotel" else made.ARFClassifier(seed=seed)
+    model = made.ARFRegressor(seed=seed, leaf_prediction="mean") if name == "hotel" else made.ARFClassifier(seed=seed)
     X, y = raw(name, seed)
     predicted = []
     for row, target in zip(X.to_dict("records"), y.tolist(), strict=True):
