@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
+from bomkl import AutoMKLClassifier
 from bomkl.evaluate import Progress, ProgressiveValidation, Tally, progressive_validation, read_progress
 
 
@@ -102,3 +103,28 @@ def test_a_validation_that_is_saved_and_gone_on_with():
     second = ProgressiveValidation(model, tally=Tally(**asdict(first.tally)))
     records += [*second.learn(X[100:], y[100:]), *second.finish()]
     assert records == whole
+
+
+@pytest.mark.parametrize("first", ["on time", "late"])
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_while_one_label_is_known_it_is_what_is_predicted(first, size):
+    rng = np.random.default_rng(0)
+    other = {"on time": "late", "late": "on time"}[first]
+    X, y = rng.normal(size=(20, 2)), np.array([first] * 12 + [other] + [first] * 7)
+    model = AutoMKLClassifier(budget=20, random_state=0)
+    *_, last = progressive_validation(model, split(X[:13], y[:13], size))
+    assert last.error == 2 / 13  # the first row of each label
+    one, grouped = (AutoMKLClassifier(budget=20, random_state=0) for _ in range(2))
+    *_, alone = progressive_validation(one, split(X, y, 1))
+    *_, together = progressive_validation(grouped, split(X, y, size))
+    assert together == alone
+
+
+@pytest.mark.parametrize("size", [2, 7, 100])
+def test_errors_do_not_depend_on_blocks_when_labels_come_one_after_another(size):
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(60, 2)), np.array([*"abca", *rng.choice([*"abc"], 40), *rng.choice([*"abcd"], 16)])
+    one, grouped = (AutoMKLClassifier(budget=20, random_state=0) for _ in range(2))
+    *_, alone = progressive_validation(one, split(X, y, 1))
+    *_, together = progressive_validation(grouped, split(X, y, size))
+    assert together.error == alone.error

@@ -192,8 +192,10 @@ class ProgressiveValidation:
             options = {} if sample_weight is None else {"sample_weight": sample_weight[part]}
             if self.classes is not None and is_classifier(self.estimator):
                 options["classes"] = np.asarray(self.classes)
+            known = getattr(self.estimator, "classes_", ())
             margins = np.asarray(self.estimator.score_and_learn(_rows_of(X, part), y[part], **options))
-            tally.errors += float(row_errors(self.estimator, margins, y[part]).sum())
+            grows = not getattr(self.estimator, "_declared", True)
+            tally.errors += float(row_errors(self.estimator, margins, y[part], known if grows else None).sum())
             tally.rows += stop - start
             start = stop
             if self.observe is not None:
@@ -239,8 +241,13 @@ class Tally:
     reported_errors: float = 0.0
 
 
-def row_errors(estimator: Any, margins: NDArray[np.float64], y: NDArray[Any]) -> NDArray[np.float64]:
+def row_errors(
+    estimator: Any, margins: NDArray[np.float64], y: Any, known: Iterable[Any] | None = None
+) -> NDArray[np.float64]:
     """Error of each row: 0 or 1 for a classifier, the absolute difference for a regressor.
+
+    A row is judged by the classes that had come before it, so the errors do not depend on how rows are grouped. A label
+    that comes for the first time is a mistake, and so is a zero margin between two classes.
 
     Parameters
     ----------
@@ -248,23 +255,39 @@ def row_errors(estimator: Any, margins: NDArray[np.float64], y: NDArray[Any]) ->
         What made the margins; a classifier tells its classes.
     margins : ndarray of shape (n,) or (n, n_classes)
         What ``score_and_learn`` gave.
-    y : ndarray of shape (n,)
+    y : array-like of shape (n,)
         The labels.
+    known : iterable or None, default=None
+        Classes that the classifier knew before these rows; None: all of them.
 
     Returns
     -------
     ndarray of shape (n,)
     """
+    y = np.asarray(y)
     if not is_classifier(estimator):
         return np.abs(np.asarray(margins - y, dtype=np.float64))
     classes: NDArray[Any] = np.asarray(estimator.classes_)
-    wrong: NDArray[np.bool_]
+    came, row = _first_rows(classes, y, known), np.arange(len(y))
+    # while one label is known, what the sign of the margin means is not: that label is all there is to predict
+    scores = margins if margins.ndim == 2 else np.column_stack([-margins, margins])[:, : len(classes)]
+    candidates = came < row[:, None]
+    wrong: NDArray[np.bool_] = classes[np.argmax(np.where(candidates, scores, -np.inf), axis=1)] != y
+    wrong |= ~candidates.any(axis=1)
     if margins.ndim == 1:
-        sign = np.where(y == classes[-1], 1.0, -1.0)
-        wrong = sign * margins <= 0
-    else:
-        wrong = classes[np.argmax(margins, axis=1)] != y
+        wrong |= (margins == 0) & (candidates.sum(axis=1) == 2)
     return wrong.astype(np.float64)
+
+
+def _first_rows(classes: NDArray[Any], y: NDArray[Any], known: Iterable[Any] | None) -> NDArray[np.intp]:
+    """Row in which each class comes for the first time; -1 for those that were known before."""
+    came = np.full(len(classes), -1)
+    if known is not None:
+        before = set(known)
+        for label, place in zip(*np.unique(y, return_index=True), strict=True):
+            if label not in before:
+                came[np.searchsorted(classes, label)] = place
+    return came
 
 
 def predictions_of(estimator: Any, margins: NDArray[np.float64]) -> NDArray[Any]:

@@ -117,7 +117,7 @@ class Learner:
         return list(zip([0, *inner], [*inner, len(y)], strict=True))
 
     def _count(self, margins: NDArray[np.float64], y: NDArray[Any], known: list[Any]) -> list[Any]:
-        errors = row_errors(self.estimator, margins, y)
+        errors = row_errors(self.estimator, margins, y, known)
         if not self.classifies:
             self.monitor.count_numbers(y, errors)
             predictions: list[Any] = margins.tolist()
