@@ -8,10 +8,3 @@ command runs.
 from bomkl.cli.app import app
 
 __all__ = ["app"]
-
-
-def main() -> None:
-    """Run the command line, for scripts that an earlier installation made."""
-    from importlib import import_module
-
-    import_module("bomkl.__main__").main()
