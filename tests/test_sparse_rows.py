@@ -137,13 +137,14 @@ def test_stored_rows_that_do_not_fit_together_are_refused():
     model = model_for(SPA(), None).fit(X, y)
     state = model._state()
     columns = state["engine"]["row_columns"]
-    for name, value in (
-        ("row_columns", columns[::-1].copy()),
-        ("row_columns", columns + 1500),
-        ("row_values", columns[:3] * 1.0),
+    unsorted = "the columns of a stored row are not ascending within the features"
+    for name, value, message in (
+        ("row_columns", columns[::-1].copy(), unsorted),
+        ("row_columns", columns + 1500, unsorted),
+        ("row_values", columns[:3] * 1.0, "an array has the wrong length"),
     ):
         broken = {**state, "engine": {**state["engine"], name: value}}
-        with pytest.raises(ValueError, match=r"row|length"):
+        with pytest.raises(ValueError, match=f"^{message}$"):
             model._restore(broken, KERNELS)
 
 
