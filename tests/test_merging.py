@@ -172,3 +172,8 @@ class TestPartitions:
             Job(AutoMKLClassifier(B, update="rounds"), [summary(X, Y), summary(X[:, :2], Y)])
         with pytest.raises(ValueError, match="update"):
             Job(AutoMKLClassifier(B), [summary(X, Y)])
+
+
+def test_a_job_checks_its_settings():
+    with pytest.raises(ValueError, match=r"'budget' parameter of AutoMKLClassifier .* Got -1 instead"):
+        Job(AutoMKLClassifier(-1, update="rounds"), [summary(X, Y)])

@@ -301,3 +301,20 @@ def test_cells():
     assert category("x" * 500) != category("x" * 501)
     assert kind_of_cells(["2024-01-01", "soon"], "t") == "category"
     assert kinds_of_text(["a", "b", "c"], [["1", ""], ["x", "1"], ["", ""]]) == {"a": "number", "b": "category"}
+
+
+@pytest.mark.parametrize("wrong", [None, 3.0, pd.Series([1.0])])
+def test_what_is_no_table_is_refused(wrong):
+    with pytest.raises(TableError, match=f"Got {type(wrong).__name__}"):
+        TableEncoder().fit(wrong)
+
+
+def test_a_damaged_arrow_table_is_refused():
+    pa = pytest.importorskip("pyarrow")
+    texts = [None, pa.py_buffer(np.array([0, 2], dtype=np.int32)), pa.py_buffer(b"\xff\xfe")]
+    for column in (
+        pa.DictionaryArray.from_arrays(pa.array([5]), pa.array(["x"]), safe=False),
+        pa.Array.from_buffers(pa.string(), 1, texts),
+    ):
+        with pytest.raises(TableError, match="damaged"):
+            TableEncoder().fit(pa.table({"a": column}))

@@ -198,6 +198,7 @@ class Job:
     def __init__(self, model: Any, summaries: Sequence[Summary]) -> None:
         if not isinstance(model, AutoMKLClassifier | AutoMKLRegressor) or model.update != "rounds":
             raise ValueError('A Job learns with AutoMKLClassifier or AutoMKLRegressor with update="rounds".')
+        model._check_parameters()
         self.model = model
         self.regression = isinstance(model, AutoMKLRegressor)
         self.counts = [each.rows for each in summaries]

@@ -1,10 +1,14 @@
+import asyncio
 import json
 import random
 import string
+from types import SimpleNamespace
 
 import pytest
+from starlette.requests import ClientDisconnect
 
 from bomkl.serve import app
+from bomkl.serve.errors import RefusedError
 from bomkl.serve.server import serve
 from bomkl.serve.service import Settings
 from bomkl.serve.start import Start
@@ -187,3 +191,12 @@ def test_idempotency_keys_are_checked(serving):
             problem = client.ask("/v1/learn", GOOD, 422, **{"idempotency-key": key})
             assert problem["field"] == "Idempotency-Key"
         client.ask("/v1/learn", GOOD, **{"idempotency-key": string.punctuation})
+
+
+def test_a_body_that_breaks_off_is_no_error_of_the_service():
+    async def stream():
+        yield b"{"
+        raise ClientDisconnect
+
+    with pytest.raises(RefusedError, match="broke off"):
+        asyncio.run(app._content(SimpleNamespace(headers={}, stream=stream)))

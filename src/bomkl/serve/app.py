@@ -20,6 +20,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 from pydantic_core import to_json
 from starlette.background import BackgroundTask
+from starlette.requests import ClientDisconnect
 
 from bomkl import __version__, modelfile
 from bomkl.serve.bodies import ARROW, JSON, NDJSON, Label, Parsed, Parser, label_body, learn_body, predict_body
@@ -247,11 +248,14 @@ async def _content(request: Request) -> tuple[bytes, str]:
     if "content-encoding" in request.headers:
         raise RefusedError(415, "Content-Encoding must not be there: bodies are not compressed.", "Content-Encoding")
     parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > MOST_BYTES:
-            raise RefusedError(413, f"body must have at most {MOST_BYTES} bytes.", "body")
-        parts.append(part)
+    try:
+        async for part in request.stream():
+            size += len(part)
+            if size > MOST_BYTES:
+                raise RefusedError(413, f"body must have at most {MOST_BYTES} bytes.", "body")
+            parts.append(part)
+    except ClientDisconnect:  # nobody will read the answer; without one, the log would show a traceback
+        raise RefusedError(400, "The body broke off.", "body") from None
     return b"".join(parts), request.headers.get("content-type", "")
 
 

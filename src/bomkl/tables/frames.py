@@ -137,9 +137,14 @@ def read_table(X: Any) -> Table:
     if isinstance(X, Sequence):
         return _of_dicts(X)
     if _is_arrow(X):
+        _validate_arrow(X)
         return _checked([(name, _of_arrow(X.column(at))) for at, name in enumerate(X.schema.names)], X.num_rows)
     if _is_polars(X):
         return _checked([(column.name, _of_polars(column)) for column in X.get_columns()], X.height)
+    if not _is_pandas(X):
+        raise TableError(
+            f"A table must be of pandas, polars or Arrow, a dict or a list of dicts. Got {type(X).__name__}."
+        )
     return _checked([(name, _of_pandas(X.iloc[:, at])) for at, name in enumerate(X.columns)], len(X))
 
 
@@ -235,6 +240,16 @@ def _of_polars(column: Any) -> Cells:
     if found == pl.Duration:
         return _of_array(column.cast(pl.Duration("us")).to_numpy())
     return Cells(column.to_list())
+
+
+def _validate_arrow(table: Any) -> None:
+    """Refuse a table whose buffers do not fit together, as a damaged file or a faulty program makes them."""
+    from pyarrow import ArrowException
+
+    try:
+        table.validate(full=True)
+    except ArrowException as error:
+        raise TableError(f"The Arrow table is damaged: {error}") from error
 
 
 def _of_arrow(column: Any) -> Cells:
