@@ -280,6 +280,7 @@ public:
         d["forgetron"] = to_numpy(std::move(arrays.forgetron));
         d["gram_starts"] = to_numpy(std::move(arrays.gram_starts));
         d["inverse_gram"] = to_numpy(std::move(arrays.inverse_gram));
+        if (n_frequencies(engine_.config().learner) > 0) d["feature_weights"] = to_numpy(std::move(arrays.feature_weights));
         d["log_weights"] = to_numpy(std::move(log_weights));
         d["kernel_mistakes"] = to_numpy(std::move(kernel_mistakes));
         d["mistakes"] = mistakes;
@@ -301,6 +302,7 @@ public:
         a.forgetron = to_vector<double>(d["forgetron"]);
         a.gram_starts = to_vector<std::int64_t>(d["gram_starts"]);
         a.inverse_gram = to_vector<double>(d["inverse_gram"]);
+        if (n_frequencies(engine_.config().learner) > 0) a.feature_weights = to_vector<double>(d["feature_weights"]);
         const auto log_weights = to_vector<double>(d["log_weights"]);
         const auto kernel_mistakes = to_vector<std::int64_t>(d["kernel_mistakes"]);
         require(a.term_coefs.size() == a.term_rows.size() && a.scales.size() == e && a.forgetron.size() == 2 * e &&
@@ -308,10 +310,10 @@ public:
                 "an array has the wrong length");
         require_starts(a.term_starts, e, a.term_rows.size());
         require_starts(a.gram_starts, e, a.inverse_gram.size());
-        const bool has_gram = projects(engine_.config().learner);
+        const Config& config = engine_.config();
         for (std::size_t i = 0; i < e; ++i) {
             const auto n = a.term_starts[i + 1] - a.term_starts[i], size = a.gram_starts[i + 1] - a.gram_starts[i];
-            require(size == (has_gram ? n * n : 0), "inverse_gram has the wrong size");
+            require(size == matrix_size(config.learner, n, config.budget), "inverse_gram has the wrong size");
         }
         const auto mistakes = nb::cast<std::int64_t>(d["mistakes"]), n_seen = nb::cast<std::int64_t>(d["n_seen"]);
         const auto is_count = [&](std::int64_t count) { return count >= 0 && count <= n_seen; };
@@ -323,6 +325,14 @@ public:
             Locked locked(around);
             engine_.load(a, log_weights, kernel_mistakes, mistakes, n_seen);
         });
+    }
+
+    // Frequencies of a kernel where the rule learns from Fourier features: (frequency, column).
+    auto frequencies(int kernel) {
+        const auto shared = read([](const auto& engine) { return engine.state().frequencies; });
+        require(shared && kernel >= 0 && std::size_t(kernel) < engine_.config().kernels.size(),
+                "there are no such frequencies");
+        return to_numpy(shared->of(kernel), {std::size_t(shared->size()), std::size_t(engine_.features())});
     }
 
     // What read(engine) returns between two blocks.
@@ -526,6 +536,7 @@ void bind_engine(nb::module_& m, const char* name) {
         .def("score_one", &E::score_one, "x"_a.noconvert())
         .def("score", &E::score, "x"_a, "per_kernel"_a, "n_threads"_a)
         .def("state", &E::state)
+        .def("frequencies", &E::frequencies, "kernel"_a)
         .def("load", &E::load, "state"_a)
         .def_prop_ro("sparse", [](E& e) { return e.read([](const auto& engine) { return engine.sparse(); }); })
         .def_prop_ro("n_support", [](E& e) { return e.read([](const auto& engine) { return engine.n_support(); }); })

@@ -37,8 +37,11 @@ AnyLearner learner_named(const std::string& name, const Parameters& parameters) 
 inline bool only_adds(const AnyLearner& learner) {
     return std::visit([](const auto& rule) { return rule.only_adds; }, learner);
 }
-inline bool projects(const AnyLearner& learner) {
-    return std::visit([](const auto& rule) { return rule.projects; }, learner);
+inline std::int64_t matrix_size(const AnyLearner& learner, std::int64_t n, std::int64_t budget) {
+    return std::visit([&](const auto& rule) { return rule.matrix_size(n, budget); }, learner);
+}
+inline int n_frequencies(const AnyLearner& learner) {
+    return std::visit([](const auto& rule) { return rule.n_frequencies; }, learner);
 }
 inline bool unit_norm(const AnyLearner& learner) {
     return std::visit([](const auto& rule) { return rule.unit_norm; }, learner);

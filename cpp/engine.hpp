@@ -11,7 +11,7 @@ class Engine {
 public:
     Engine(Config config, int features, bool sparse, const Primitives<T>& primitives, KernelCallback<T> callback)
         : config_(linked(std::move(config))), m_(int(config_.kernels.size())), n_expansions_(config_.n_outputs * m_),
-          primitives_(primitives), callback_(std::move(callback)), state_(features, sparse, n_expansions_, m_),
+          primitives_(primitives), callback_(std::move(callback)), state_(empty_state(features, sparse, nullptr)),
           scorer_(config_, primitives_, callback_, state_), scores_(scorer_.block_scores()), undo_(state_) {}
 
     // A few rows are scored as the model is; for many, a copy is scored (copies share their rows), so that all rows are
@@ -97,7 +97,7 @@ public:
     // Go on from arrays that another engine of this configuration wrote; refused where they do not fit together.
     void load(const StateArrays<T>& arrays, const std::vector<double>& log_weights,
               const std::vector<std::int64_t>& kernel_mistakes, std::int64_t mistakes, std::int64_t n_seen) {
-        State<T> fresh(features(), sparse(), n_expansions_, m_);
+        State<T> fresh = empty_state(features(), sparse(), state_.frequencies);
         require_valid(arrays);
         const std::vector<int> slots = load_rows(arrays, fresh);
         for (int e = 0; e < n_expansions_; ++e) {
@@ -116,6 +116,7 @@ public:
                 const double self = scores_.self_value_of(e % m_, row_of(arrays, arrays.term_rows[j]));
                 expansion.diagonal.push_back(replacement_norm(self));
             }
+            std::copy_n(arrays.feature_weights.begin() + e * n_features(), n_features(), expansion.coefs.begin());
             expansion.scale = arrays.scales[e];
             expansion.forgetron = {arrays.forgetron[2 * e], arrays.forgetron[2 * e + 1]};
             expansion.inverse_gram.assign(arrays.inverse_gram.begin() + arrays.gram_starts[e],
@@ -152,6 +153,7 @@ public:
         if (T(coef) != 0) new_terms_.push_back({expansion % m_, expansion, T(coef)});
     }
     double score_of(int expansion, int slot) { return scores_.score_of(expansion, slot); }
+    const T* values_at(int expansion, int slot) { return scores_.values_at(expansion, slot); }
     RowUndo<T>& undo() { return undo_; }
 
 private:
@@ -206,6 +208,11 @@ private:
                 require(std::fabs(arrays.term_coefs[j]) <= largest, "a coefficient is not finite");
             }
         }
+        require(arrays.feature_weights.size() == std::size_t(n_expansions_) * n_features(),
+                "feature_weights has the wrong length");
+        require(n_features() == 0 || arrays.n_rows == 0, "a model of Fourier features has support rows");
+        for (const double number : arrays.feature_weights)
+            require(std::fabs(number) <= largest, "a weight of a feature is not finite");
         for (const double number : arrays.inverse_gram) require(std::isfinite(number), "inverse_gram is not finite");
     }
     // Rows in their order into the sequences they were in: their order in each is what the scores depend on.
@@ -223,6 +230,19 @@ private:
             slots.push_back(fresh.pool.add(row_of(arrays, s), scores_.sequence(kernel[s], own)));
         }
         return slots;
+    }
+
+    // Fourier features of each kernel, 0 where the rule has none.
+    int n_features() const { return 2 * n_frequencies(config_.learner); }
+    State<T> empty_state(int features, bool sparse, std::shared_ptr<const Frequencies<T>> frequencies) const {
+        State<T> state(features, sparse, n_expansions_, m_);
+        if (n_features() == 0) return state;
+        if (!frequencies)
+            frequencies = std::make_shared<Frequencies<T>>(config_.kernels, config_.kernel_names,
+                                                           n_frequencies(config_.learner), features, config_.seed);
+        state.frequencies = std::move(frequencies);
+        for (Expansion<T>& expansion : state.expansions) expansion.coefs.assign(n_features(), T(0));
+        return state;
     }
 
     static Config linked(Config config) {
@@ -303,14 +323,19 @@ private:
     }
     template <class Learner>
     void apply(const Learner& rule, int e, const Example& x, double self) {
-        if constexpr (Learner::only_adds)
-            if (scores_.fused()) {
-                GrowingSupport support(*this, e);
-                return rule.learn(support, x);
-            }
-        Support<T, Engine> support(*this, state_.pool, state_.expansions[e], e, config_.budget, scores_.values_of(e),
-                                   replacement_norm(self));
-        rule.learn(support, x);
+        if constexpr (Learner::fourier) {
+            FeatureWeights<T, Engine> weights(*this, primitives_, state_.expansions[e], e, scores_.features_of(e % m_, row_));
+            return rule.learn(weights, x);
+        } else {
+            if constexpr (Learner::only_adds)
+                if (scores_.fused()) {
+                    GrowingSupport support(*this, e);
+                    return rule.learn(support, x);
+                }
+            Support<T, Engine> support(*this, state_.pool, state_.expansions[e], e, config_.budget, scores_.values_of(e),
+                                       replacement_norm(self));
+            rule.learn(support, x);
+        }
     }
 
     const Config config_;

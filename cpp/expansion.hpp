@@ -7,6 +7,7 @@
 #include "not_finite.hpp"
 #include "pool.hpp"
 #include "rule.hpp"
+#include "symmetric_eigen.hpp"
 
 namespace bomkl {
 
@@ -18,14 +19,22 @@ struct ForgetronProgress {
 template <class T>
 struct Expansion {
     std::vector<int> slots;  // in order of insertion
-    std::vector<T> coefs;    // the true coefficients are scale * coefs
+    std::vector<T> coefs;    // the true coefficients are scale * coefs; without support rows, weights of Fourier features
     std::vector<double> diagonal;
     double scale = 1;
     ForgetronProgress forgetron;
-    std::vector<double> inverse_gram;  // Projectron only, row-major
+    // Projectron: the inverse of the kernel matrix of the support. NOGD: its features of the kernel values. Row-major.
+    std::vector<double> inverse_gram;
 
     int size() const { return int(slots.size()); }
 };
+
+inline void require_finite_coefficient(bool finite) {
+    if (!finite)
+        throw NotFiniteError(
+            "A coefficient of the model overflows: the steps diverge. Scale the columns, take a smaller "
+            "step, or set normalize_step=True.");
+}
 
 // The step shared by all rules that replace: which support row costs least to drop if its projection on x is kept.
 template <class T>
@@ -40,8 +49,8 @@ int cheapest_victim(const Expansion<T>& e, const T* values, double self) {
     return victim;
 }
 
-// An expansion as the update rules see it while one row is learned. Host supplies slot_of_row(), score_of(number, slot) and
-// undo(), which is told of every change.
+// An expansion as the update rules see it while one row is learned. Host supplies slot_of_row(), score_of(number, slot),
+// values_at(number, slot) and undo(), which is told of every change.
 template <class T, class Host>
 class Support {
 public:
@@ -131,13 +140,61 @@ public:
         add(coef);
     }
 
-private:
-    static void require_finite(double number) {
-        if (!std::isfinite(number))
-            throw NotFiniteError(
-                "A coefficient of the model overflows: the steps diverge. Scale the columns, take a smaller "
-                "step, or set normalize_step=True.");
+    // NOGD: keep the part of the function in the span of the largest eigenvectors of the support's kernel matrix, and features
+    // that are orthonormal there. Eigenvalues that are mere rounding have none.
+    void take_features(int rank) {
+        constexpr double kRounding = sizeof(T) == 4 ? 1e-5 : 1e-10;
+        const int n = size();
+        std::vector<double> matrix = support_matrix();
+        double largest = std::numeric_limits<double>::min();
+        for (const double number : matrix) largest = std::max(largest, std::fabs(number));
+        for (double& number : matrix) number /= largest;  // so that no product of two overflows
+        const SymmetricEigen eigen(n, std::move(matrix));
+        std::vector<int> order(n);
+        for (int i = 0; i < n; ++i) order[i] = i;
+        std::stable_sort(order.begin(), order.end(), [&](int i, int j) { return eigen.value(i) > eigen.value(j); });
+        std::vector<double> features(std::size_t(rank) * n, 0.0), kept(n, 0.0);
+        for (int r = 0; r < rank && eigen.value(order[r]) > kRounding * eigen.value(order[0]); ++r) {
+            const double* const vector = eigen.vector(order[r]);
+            const double factor = 1 / std::sqrt(eigen.value(order[r]) * largest);
+            double along = 0;
+            for (int j = 0; j < n; ++j) along += vector[j] * double(e_.coefs[j]);
+            for (int j = 0; j < n; ++j) {
+                features[std::size_t(r) * n + j] = factor * vector[j];
+                kept[j] += along * vector[j];
+            }
+        }
+        for (const double number : features) require_finite(number);
+        host_.undo().changes_coefs(number_);
+        host_.undo().replaces_gram(number_, e_.inverse_gram);
+        e_.inverse_gram = std::move(features);
+        for (int j = 0; j < n; ++j) e_.coefs[j] = T(kept[j]);
     }
+    // Add a multiple of the features of the row to the weights that the coefficients stand for.
+    void add_features(double factor) {
+        const int n = size(), rank = int(e_.inverse_gram.size() / n);
+        projection_.assign(n, 0.0);
+        for (int r = 0; r < rank; ++r) {
+            const double* const row = e_.inverse_gram.data() + std::size_t(r) * n;
+            double feature = 0;
+            for (int j = 0; j < n; ++j) feature += row[j] * double(values_[j]);
+            for (int j = 0; j < n; ++j) projection_[j] += feature * row[j];
+        }
+        add_projection(factor);
+    }
+
+private:
+    // Kernel values between the support rows.
+    std::vector<double> support_matrix() {
+        const int n = size();
+        std::vector<double> matrix(std::size_t(n) * n);
+        for (int i = 0; i < n; ++i) {
+            const T* const values = host_.values_at(number_, e_.slots[i]);
+            for (int j = 0; j <= i; ++j) matrix[std::size_t(i) * n + j] = matrix[std::size_t(j) * n + i] = double(values[j]);
+        }
+        return matrix;
+    }
+    static void require_finite(double number) { require_finite_coefficient(std::isfinite(number)); }
 
     Host& host_;
     Pool<T>& pool_;
@@ -147,6 +204,28 @@ private:
     double self_;
     double distance_ = 0;
     std::vector<double> projection_;
+};
+
+// The weights of one kernel's Fourier features, while one row is learned.
+template <class T, class Host>
+class FeatureWeights {
+public:
+    FeatureWeights(Host& host, const Primitives<T>& primitives, Expansion<T>& e, int number, const T* features)
+        : host_(host), primitives_(primitives), e_(e), number_(number), features_(features) {}
+
+    // Add a multiple of the features of the row.
+    void add_features(double factor) {
+        host_.undo().changes_coefs(number_);
+        const T stored = T(factor);
+        require_finite_coefficient(primitives_.add_multiple(stored, features_, int(e_.coefs.size()), e_.coefs.data()));
+    }
+
+private:
+    Host& host_;
+    const Primitives<T>& primitives_;
+    Expansion<T>& e_;
+    int number_;
+    const T* features_;
 };
 
 // An expansion that only ever grows: its coefficients live in the pool's tiles and are never looked at by the rule.

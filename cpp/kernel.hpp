@@ -6,6 +6,10 @@
 //     template <class V, class T> static V map(const PreparedKernel<T>&, V u)    that map, for vectors u of any length
 //     static double self(const KernelSpec&, double squared_norm)                 k(x, x)
 // and, where |k(x, z)| can be larger than k(x, x) of the longer row, `largest`, a bound from the squared norm of both.
+// A kernel of x - z that has a Fourier transform also has
+//     static double frequency_factor(const KernelSpec&, double u, double v)
+// which makes its frequencies from normal columns, or Cauchy columns where it is a map of the sum of absolute differences; u
+// and v are uniform draws in [0, 1) (see fourier.hpp).
 // The build collects all headers of the folder (see CMakeLists.txt); every path maps with these definitions.
 #pragma once
 

@@ -1,6 +1,7 @@
 // All kernels as one list (see kernel.hpp for what each declares).
 #pragma once
 
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -67,6 +68,17 @@ inline void link_gaussians(std::vector<KernelSpec>& kernels, int longest) {
 // k(x, x) of a native kernel from the squared norm.
 inline double self_kernel(const KernelSpec& k, double squared_norm) {
     return with_kernel(k.kind, [&](auto kernel) { return kernel.self(k, squared_norm); });
+}
+
+// What makes the kernel's frequencies from standard ones; none where it has no Fourier transform.
+inline std::optional<double> frequency_factor(const KernelSpec& k, double u, double v) {
+    if (k.kind == kCallable) return std::nullopt;
+    return with_kernel(k.kind, [&](auto kernel) -> std::optional<double> {
+        if constexpr (requires { kernel.frequency_factor(k, u, v); })
+            return kernel.frequency_factor(k, u, v);
+        else
+            return std::nullopt;
+    });
 }
 
 // The largest magnitude the kernel can take between two rows whose squared norms are at most this.

@@ -7,7 +7,14 @@
 
 namespace bomkl {
 
-enum class Purpose : std::uint64_t { selection = 0, sparsity = 1, victim = 2 };
+enum class Purpose : std::uint64_t {
+    selection = 0,
+    sparsity = 1,
+    victim = 2,
+    frequency = 3,
+    taxicab_frequency = 4,
+    frequency_factor = 5
+};
 
 inline std::array<std::uint64_t, 4> philox(std::array<std::uint64_t, 4> counter, std::array<std::uint64_t, 2> key) {
     for (int round = 0; round < 10; ++round) {

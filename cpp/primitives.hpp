@@ -96,6 +96,11 @@ struct Primitives {
     void (*exp_many)(T* values, std::size_t n);
     // sums of absolute differences of one row to n_tiles tiles of `features` values, packed one after another: out[slot]
     void (*city_block)(const T* x, int features, const T* tiles, int n_tiles, T* out);
+    // Fourier features from inner products with frequencies: amplitude times the n cosines, then the n sines, of inner *
+    // factors
+    void (*waves)(const T* inner, const double* factors, int n, double amplitude, T* out);
+    // y += factor * x; whether every y is finite
+    bool (*add_multiple)(T factor, const T* x, int n, T* y);
     // sums += values in whole units, `units` to one; no value may have more than 2^51 units
     void (*add_fixed)(const T* values, std::size_t n, double units, std::int64_t* sums);
 };

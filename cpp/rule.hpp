@@ -5,9 +5,10 @@
 //     static constexpr const char* name                          as the Python class of bomkl.learners is called
 //     explicit Learner(const Parameters&)                        takes all parameters of that class by their names
 //     template <class Support> void learn(Support&, const Example&) const
-// and may declare anew what `Rule` declares. Support is one kernel's expansion, with size, full, add, insert, drop, scale, and
-// the kernel values between the row and every support row (see expansion.hpp). The build collects all headers of the folder
-// (see CMakeLists.txt); nothing else needs to know of a learner.
+// and may declare anew what `Rule` declares. A rule with `fourier` gets FeatureWeights in place of Support. Support is one
+// kernel's expansion, with size, full, add, insert, drop, scale, and the kernel values between the row and every support row
+// (see expansion.hpp). The build collects all headers of the folder (see CMakeLists.txt); nothing else needs to know of a
+// learner.
 #pragma once
 
 #include <algorithm>
@@ -44,8 +45,12 @@ private:
 
 struct Rule {
     static constexpr bool only_adds = false;  // calls nothing but insert: without a budget, coefficients never change
-    static constexpr bool projects = false;   // keeps the inverse of the Gram matrix of the support rows
+    static constexpr bool fourier = false;    // learns weights of Fourier features in place of support rows
     bool unit_norm = false;                   // k(x, x) counts as 1 when a row replaces another
+    int n_frequencies = 0;                    // of the Fourier features
+
+    // Numbers of the matrix it keeps beside n support rows (see Expansion).
+    std::int64_t matrix_size(std::int64_t /* n */, std::int64_t /* budget */) const { return 0; }
 };
 
 struct Example {

@@ -4,7 +4,7 @@
 // tiles, a block is scored in one pass, and a row that becomes support adds its kernel values to the scores of the rows
 // after it. All other rules, and Python callables, use the listed path: the inner products of the block with the pool are
 // kept, and each row maps and sums them over the expansion's own list, so that dropping, scaling and projecting need no
-// bookkeeping.
+// bookkeeping. Rules of Fourier features need no support rows: the features of a block depend on nothing that is learned.
 #pragma once
 
 #include "block.hpp"
@@ -27,6 +27,7 @@ public:
             needed_[int(k.source)] = true;
         }
         fused_ = only_adds(config_.learner) && config_.budget == 0 && !has_callable_;
+        featured_ = n_frequencies(config_.learner) > 0;
         // Gaussians come last, widest first: where one vanishes, so do all after it.
         std::vector<int> order(m_);
         for (int i = 0; i < m_; ++i) order[i] = i;
@@ -41,8 +42,9 @@ public:
 
     // How many rows a block may have so that what every thread keeps of it stays small.
     int block_rows(int n_threads) const {
-        const std::size_t per_row = fused_ ? std::size_t(n_expansions_) * kLaneSets * kLanes
-                                           : std::size_t(state_.pool.n_tiles() + 4) * kTile * (has_callable_ ? 1 + m_ : 1);
+        const std::size_t per_row = featured_ ? std::size_t(m_) * 2 * n_frequencies(config_.learner)
+                                    : fused_  ? std::size_t(n_expansions_) * kLaneSets * kLanes
+                                              : std::size_t(state_.pool.n_tiles() + 4) * kTile * (has_callable_ ? 1 + m_ : 1);
         const std::size_t fits = (std::size_t(4) << 20) / (per_row * sizeof(T));
         const int rows = int(std::clamp<std::size_t>(fits, 12, 252));
         return n_threads > 1 ? 2 * rows * std::min(n_threads, 16) : rows;  // starting threads takes time, too
@@ -52,7 +54,9 @@ public:
 
     // Everything about the loaded block that does not depend on its own rows.
     void score_block(int n_threads, const std::function<void()>& pause) {
-        if (fused_)
+        if (featured_)
+            make_features(block_.n(), n_threads, pause);
+        else if (fused_)
             score_fused(block_.n(), n_threads, pause);
         else
             relate_listed(block_.n(), n_threads, pause);
@@ -61,6 +65,12 @@ public:
     // f of every expansion on row t, all rows before it learned.
     void score_row(int t, std::vector<double>& f) {
         f.resize(n_expansions_);
+        if (featured_) {
+            for (int e = 0; e < n_expansions_; ++e)
+                f[e] = double(primitives_->weighted_sum(state_.expansions[e].coefs.data(), features_of(e % m_, t),
+                                                        state_.frequencies->n_features()));
+            return;
+        }
         if (!fused_) return listed_scores(t, f);
         const T* const lanes = partial_.data() + std::size_t(t) * n_expansions_ * (kLaneSets * kLanes);
         primitives_->sum_lanes(lanes, n_expansions_, f.data());
@@ -68,6 +78,9 @@ public:
 
     // Listed path: kernel values between the row last scored and the support of an expansion, in the order of its list.
     T* values_of(int e) { return values_.data() + values_start_[e]; }
+
+    // Fourier features of row t of the block.
+    const T* features_of(int kernel, int t) const { return waves_.data() + features_start(kernel, t); }
 
     // k(x, x) of row t of the block, and of any row.
     double self_value(int kernel, int t) const {
@@ -115,6 +128,12 @@ public:
         const SourcesOfRow from = stored_sources_.relate(*this, one, 0, stored_inner_.data(), width);
         return e.scale * double(primitives_->expand(prepared_[kernel], from[prepared_[kernel]], e.slots.data(), e.coefs.data(),
                                                     n, stored_values_.data()));
+    }
+
+    // Listed path: kernel values between one support row of an expansion and all of them.
+    const T* values_at(int expansion, int slot) {
+        score_of(expansion, slot);
+        return stored_values_.data();
     }
 
     TileTerm<T>& tile_term(State<T>& state, std::size_t q, int expansion) const {
@@ -258,6 +277,32 @@ private:
             pause);
     }
 
+    std::size_t features_start(int kernel, int t) const {
+        return (std::size_t(t) * m_ + kernel) * state_.frequencies->n_features();
+    }
+    void make_features(int n, int n_threads, const std::function<void()>& pause) {
+        const Frequencies<T>& frequencies = *state_.frequencies;
+        const int size = frequencies.size(), n_tiles = frequencies.n_tiles();
+        const std::size_t stride = std::size_t(n_tiles) * kTile;
+        inner_.at_least(n * stride);
+        waves_.at_least(std::size_t(n) * m_ * frequencies.n_features());
+        in_parallel(
+            n, n_threads, double(n) * size * (state_.pool.features() + 32.0 * m_),
+            [&](int begin, int end) {
+                for (int base = 0; base < frequencies.kBases; ++base) {
+                    if (!frequencies.has_base(base)) continue;
+                    primitives_->inner(block_.rows(), begin, end, frequencies.tiles(base).data(), n_tiles, inner_.data(),
+                                       stride);
+                    for (int t = begin; t < end; ++t)
+                        for (int i = 0; i < m_; ++i)
+                            if (frequencies.base_of(i) == base)
+                                primitives_->waves(inner_.data() + t * stride, frequencies.factors(i), size,
+                                                   frequencies.amplitude(), waves_.data() + features_start(i, t));
+                }
+            },
+            pause);
+    }
+
     // Inner products of rows with all slots: out[row * stride + slot].
     void inner_with_pool(const Rows<T>& rows, int begin, int end, T* out, std::size_t stride) const {
         const int n_tiles = int(views_.size());
@@ -326,7 +371,7 @@ private:
     const Primitives<T>* primitives_;
     KernelCallback<T> callback_;
     State<T>& state_;
-    bool fused_ = false, has_callable_ = false;
+    bool fused_ = false, featured_ = false, has_callable_ = false;
     bool needed_[kSources] = {};  // which sources the kernels are maps of
     std::vector<int> rank_;
 
@@ -335,6 +380,7 @@ private:
     std::vector<Tile<T>> views_;
     std::vector<int> changed_tiles_;  // whose views are out of date
     std::vector<std::vector<Term<T>>> view_terms_;
+    Buffer<T> waves_;    // Fourier features of every row and kernel
     Buffer<T> partial_;  // fused path: lanes of every row and expansion
     Buffer<T> inner_;    // listed path: inner products of every row with every slot
     std::size_t inner_stride_ = 0;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "expansion.hpp"
+#include "fourier.hpp"
 #include "pool.hpp"
 
 namespace bomkl {
@@ -33,6 +34,7 @@ struct State {
     std::vector<std::int64_t> n_support;  // fused path
     std::vector<std::int64_t> kernel_mistakes;
     std::int64_t mistakes = 0, n_seen = 0;
+    std::shared_ptr<const Frequencies<T>> frequencies;  // where the rule learns from Fourier features; copies share them
 
     std::vector<TileTerm<T>>& own_terms(std::size_t q) {
         while (tile_terms.size() <= q) tile_terms.push_back(std::make_shared<std::vector<TileTerm<T>>>());
@@ -40,7 +42,7 @@ struct State {
         return *tile_terms[q];
     }
     std::size_t bytes() const {
-        std::size_t total = pool.bytes();
+        std::size_t total = pool.bytes() + (frequencies ? frequencies->bytes() : 0);
         for (const auto& tile : tile_terms) total += tile->capacity() * sizeof(TileTerm<T>);
         for (const auto& e : expansions)
             total += e.slots.capacity() * sizeof(int) + e.coefs.capacity() * sizeof(T) +
@@ -64,6 +66,7 @@ struct StateArrays {
     std::vector<double> forgetron;  // mistakes and damage of each expansion
     std::vector<std::int64_t> gram_starts{0};
     std::vector<double> inverse_gram;
+    std::vector<double> feature_weights;  // of Fourier features, as many for each expansion
 };
 
 // Rows that lie in tiles keep their order, which is that of their terms. Listed rows are numbered by first use, so that equal
@@ -111,6 +114,8 @@ StateArrays<T> to_arrays(const State<T>& state) {
             out.term_rows.push_back(row);
             out.term_coefs.push_back(coef);
         }
+        if (state.frequencies)
+            out.feature_weights.insert(out.feature_weights.end(), expansion.coefs.begin(), expansion.coefs.end());
         for (int j = 0; j < expansion.size(); ++j) {
             out.term_rows.push_back(number[expansion.slots[j]]);
             out.term_coefs.push_back(expansion.coefs[j]);

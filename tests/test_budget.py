@@ -14,7 +14,7 @@ from sklearn.datasets import make_classification, make_moons
 from bomkl import BudgetMKLClassifier, BudgetMKLRegressor
 from bomkl.combiners import Hedge, Uniform
 from bomkl.kernels import Cauchy, Cosine, Exponential, Gaussian, Laplacian, Linear, Polynomial
-from bomkl.learners import BOGD, BPAS, PA, RBP, SPA, Forgetron, Perceptron, Projectron
+from bomkl.learners import BOGD, BPAS, NOGD, PA, RBP, SPA, Forgetron, Perceptron, Projectron
 
 LEARNERS = [
     (SPA(), None),
@@ -30,6 +30,7 @@ LEARNERS = [
     (BPAS(unit_norm=True), 20),
     (Projectron(), None),
     (Projectron(margin_updates=True), 20),
+    (NOGD(), 20),
 ]
 NATIVE = [Linear(), Polynomial(2, 0.5, 1.0), Gaussian(0.7), Exponential(0.7), Cauchy(0.7), Cosine(), Laplacian(0.7)]
 

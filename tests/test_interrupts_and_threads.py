@@ -13,10 +13,10 @@ from tests.interrupting import interrupted_after
 from bomkl import BudgetMKLClassifier, BudgetMKLRegressor
 from bomkl.combiners import Hedge
 from bomkl.kernels import Gaussian, Linear, Polynomial
-from bomkl.learners import BOGD, BPAS, PA, RBP, SPA, Forgetron, Projectron
+from bomkl.learners import BOGD, BPAS, NOGD, PA, RBP, SPA, Forgetron, Projectron
 
 KERNELS = [Gaussian(1.0), Gaussian(0.5), Polynomial(2, 0.5, 1.0)]
-LEARNERS = [SPA(eta=0.5), PA(), RBP(), Forgetron(), BOGD(), BPAS(), Projectron()]
+LEARNERS = [SPA(eta=0.5), PA(), RBP(), Forgetron(), BOGD(), BPAS(), Projectron(), NOGD()]
 
 
 def rows(n, columns=6, seed=0):

@@ -25,7 +25,7 @@ from bomkl import AutoMKLClassifier, BudgetMKLClassifier, BudgetMKLRegressor, mo
 from bomkl._files import BusyError, locked, replacing
 from bomkl.combiners import Hedge, Uniform
 from bomkl.kernels import Cauchy, Cosine, Exponential, Gaussian, Laplacian, Linear, Polynomial
-from bomkl.learners import BOGD, BPAS, PA, RBP, SPA, Forgetron, Perceptron, Projectron
+from bomkl.learners import BOGD, BPAS, NOGD, PA, RBP, SPA, Forgetron, Perceptron, Projectron
 from bomkl.modelfile import Model, ModelFileError
 
 LEARNERS = [
@@ -39,6 +39,7 @@ LEARNERS = [
     BPAS(unit_norm=True),
     Projectron(),
     Projectron(margin_updates=True),
+    NOGD(),
 ]
 KERNELS = [Gaussian(0.5), Polynomial(2, 0.5, 1.0), Linear(), Exponential(), Cauchy(), Cosine(), Laplacian(0.5)]
 

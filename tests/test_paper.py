@@ -72,7 +72,7 @@ def test_a_uniform_vote_on_madelon_always_errs_half_the_time(paper_data):
 
 def test_every_name_gives_a_fresh_estimator_that_learns():
     X, _ = load_demo_data()
-    for name in paper.ALGORITHMS + paper.STOCHASTIC_COMBINATIONS:
+    for name in paper.ALGORITHMS + paper.STOCHASTIC_COMBINATIONS + paper.FEATURE_ALGORITHMS:
         model = paper.algorithm(name).set_params(random_state=0)
         model.score_and_learn(X[:300], np.where(np.arange(300) % 2 == 0, 1, -1))
         assert model.n_seen_ == 300

@@ -11,9 +11,9 @@ from river import checks, stream
 
 from bomkl import budget, river
 from bomkl.kernels import Gaussian, Linear, Polynomial
-from bomkl.learners import BOGD, BPAS, PA, RBP, SPA, Forgetron, Perceptron, Projectron
+from bomkl.learners import BOGD, BPAS, NOGD, PA, RBP, SPA, Forgetron, Perceptron, Projectron
 
-LEARNERS = [Perceptron(), PA(), SPA(), RBP(), Forgetron(), BOGD(), BPAS(), Projectron()]
+LEARNERS = [Perceptron(), PA(), SPA(), RBP(), Forgetron(), BOGD(), BPAS(), Projectron(), NOGD()]
 KERNELS = [Gaussian(), Polynomial(2), Linear()]
 
 

@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 
 from bomkl import BudgetMKLClassifier, BudgetMKLRegressor, modelfile
 from bomkl.kernels import Cauchy, Cosine, Exponential, Gaussian, Laplacian, Linear, Polynomial
-from bomkl.learners import BOGD, BPAS, PA, RBP, SPA, Forgetron, Perceptron, Projectron
+from bomkl.learners import BOGD, BPAS, NOGD, PA, RBP, SPA, Forgetron, Perceptron, Projectron
 
 KERNELS = [
     Linear(),
@@ -31,6 +31,7 @@ LEARNERS = [
     (BOGD(), 20),
     (BPAS(), 20),
     (Projectron(), None),
+    (NOGD(), 20),
 ]
 
 

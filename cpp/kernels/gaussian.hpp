@@ -19,6 +19,7 @@ struct Kernel {
         return value;
     }
     static double self(const KernelSpec&, double) { return 1; }
+    static double frequency_factor(const KernelSpec& k, double, double) { return std::sqrt(2 * k.a); }
 };
 
 }  // namespace bomkl::gaussian

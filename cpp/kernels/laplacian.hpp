@@ -14,6 +14,7 @@ struct Kernel {
         return u.exp2_of_product(k.exponent, k.furthest);
     }
     static double self(const KernelSpec&, double) { return 1; }
+    static double frequency_factor(const KernelSpec& k, double, double) { return k.a; }
 };
 
 }  // namespace bomkl::laplacian

@@ -7,11 +7,12 @@ namespace bomkl::projectron {
 
 struct Learner : Rule {
     static constexpr const char* name = "Projectron";
-    static constexpr bool projects = true;
     double threshold;
     bool margin_updates;
 
     explicit Learner(const Parameters& p) : threshold(p.number("threshold")), margin_updates(p.flag("margin_updates")) {}
+
+    std::int64_t matrix_size(std::int64_t n, std::int64_t /* budget */) const { return n * n; }
 
     template <class Support>
     void learn(Support& support, const Example& x) const {

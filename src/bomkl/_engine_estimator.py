@@ -16,7 +16,7 @@ from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bomkl._core import Engine32, Engine64, after_fork_in_child, after_fork_in_parent, before_fork
-from bomkl._engine_config import TASKS, KernelCalls, combiner_record, kernel_record, learner_record
+from bomkl._engine_config import TASKS, KernelCalls, combiner_record, kernel_name, kernel_record, learner_record
 from bomkl._guard import changing, unchanged_on_error
 from bomkl._validation import (
     check_bool,
@@ -72,10 +72,7 @@ class EngineEstimator(BaseEstimator):  # type: ignore[misc]
         combiner = self._combiner()
         if isinstance(combiner, Hedge):
             check_choice(owner, "combiner.loss", combiner.loss, self._losses)
-        if self.budget is not None:
-            check_count(owner, "budget", self.budget)
-        elif self._learner().needs_budget:
-            raise parameter_error(owner, "budget", f"an int >= 1 for {type(self._learner()).__name__}", None)
+        self._check_learner_settings(self._learner())
         delta = self.selection_delta
         if not (delta is None or callable(delta) or (is_finite_number(delta) and 0 < delta < 1)):
             raise parameter_error(
@@ -86,6 +83,22 @@ class EngineEstimator(BaseEstimator):  # type: ignore[misc]
         if self.dtype not in (None, "float32", "float64"):
             raise parameter_error(owner, "dtype", "None, 'float32' or 'float64'", self.dtype)
         check_n_jobs(owner, self.n_jobs)
+
+    def _check_learner_settings(self, learner: Learner) -> None:
+        owner, name = type(self).__name__, type(learner).__name__
+        if self.budget is not None:
+            check_count(owner, "budget", self.budget)
+            if not learner.takes_budget:
+                raise parameter_error(owner, "budget", f"None for {name}, which stores no rows", self.budget)
+        elif learner.needs_budget:
+            raise parameter_error(owner, "budget", f"an int >= 1 for {name}", None)
+        for kernel in self._kernel_list() if learner.needs_fourier_transform else []:
+            if not getattr(kernel, "has_fourier_transform", False):
+                raise ValueError(
+                    f"The 'kernels' parameter of {owner} must hold kernels with a Fourier transform only, which {name} "
+                    f"takes its features from; {kernel_name(kernel)} has none, as it is no known function of x - z. "
+                    "Take Gaussian, Exponential, Cauchy and Laplacian, such as bomkl.kernels.paper_gaussians()."
+                )
 
     def _kernel_list(self) -> list[KernelLike]:
         if isinstance(self.kernels, str):

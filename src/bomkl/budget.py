@@ -398,14 +398,15 @@ class BudgetMKLClassifier(ClassifierMixin, EngineEstimator):  # type: ignore[mis
 class BudgetMKLRegressor(RegressorMixin, EngineEstimator):  # type: ignore[misc]
     """Budget online multiple kernel regression.
 
-    PA, SPA and BPAS use the epsilon-insensitive loss, BOGD the squared loss.
+    PA, SPA and BPAS use the epsilon-insensitive loss; BOGD, FOGD and NOGD the squared loss.
 
     Parameters
     ----------
     kernels : "paper" or list of kernels, default="paper"
         "paper" for the paper's 16, or a list of `bomkl.kernels` and callables ``k(X, Z) -> matrix``.
     learner : learner, default=None
-        Update rule of each kernel's function: PA, SPA, BOGD or BPAS; None is ``SPA(eta=0.1, alpha=1.0, beta=3.0)``.
+        Update rule of each kernel's function: PA, SPA, BOGD, BPAS, FOGD or NOGD; None is
+        ``SPA(eta=0.1, alpha=1.0, beta=3.0)``.
     combiner : combiner, default=None
         How kernels are weighted, `Hedge` or `Uniform`; None is ``Hedge(gamma=0.99, loss="epsilon_insensitive")``.
     selection_delta : None, float or callable, default=0.001

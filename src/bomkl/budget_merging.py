@@ -14,6 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from bomkl.learners import NOGD
+
 Float = NDArray[np.float64]
 _RIDGE = 1e-8  # of the mean of the diagonal: rows that are almost the same
 
@@ -34,7 +36,12 @@ def merge_budget(models: list[Any]) -> Any:
                     f"Model {number} knows the classes {model.classes_.tolist()}, but model 0 "
                     f"{first.classes_.tolist()}."
                 )
-    states = [model.__getstate__()["_engine"]["engine"] for model in models]
+    saved = [model.__getstate__()["_engine"] for model in models]
+    states = [each["engine"] for each in saved]
+    if isinstance(first._learner(), NOGD):
+        raise ValueError("Models with the learner NOGD cannot be merged: each has features of its own rows.")
+    if "feature_weights" in states[0]:
+        return _with_mean_weights(models, states, {each["seed"] for each in saved})
     stored = [np.asarray(_dense(model._stored_rows(state))) for model, state in zip(models, states, strict=True)]
     offsets = np.cumsum([0, *map(len, stored)])
     all_rows, place = np.unique(np.vstack(stored), axis=0, return_inverse=True)
@@ -50,6 +57,38 @@ def merge_budget(models: list[Any]) -> Any:
             level = [_pair(level[i : i + 2], kernel, all_rows, first.budget) for i in range(0, len(level), 2)]
         merged.append(level[0])
     return _with_expansions(models, states, all_rows, merged)
+
+
+def _with_mean_weights(models: list[Any], states: list[Any], seeds: set[int]) -> Any:
+    """Models of the same Fourier features are vectors of weights, and their mean is the mean of these."""
+    if len(seeds) > 1:
+        raise ValueError(
+            "Models with the learner FOGD can be merged if they have the same frequencies only. Give all of them the "
+            "same random_state, an int."
+        )
+    mean = np.mean([state["feature_weights"] for state in states], axis=0)
+    return _with_state(models[0], dict(states[0]) | {"feature_weights": mean} | _sums(states, len(models[0].kernels_)))
+
+
+def _sums(states: list[Any], n_kernels: int) -> dict[str, Any]:
+    weights = sum(state["log_weights"] for state in states)
+    uniform = -np.log(n_kernels)
+    weights = (weights - (len(states) - 1) * uniform).reshape(-1, n_kernels)  # losses are sums
+    weights = weights - np.logaddexp.reduce(weights, axis=1, keepdims=True)
+    return {
+        "log_weights": weights.ravel(),
+        "kernel_mistakes": sum(state["kernel_mistakes"] for state in states),
+        "mistakes": sum(state["mistakes"] for state in states),
+        "n_seen": sum(state["n_seen"] for state in states),
+    }
+
+
+def _with_state(model: Any, engine: dict[str, Any]) -> Any:
+    state = model.__getstate__()
+    state["_engine"] = dict(state["_engine"]) | {"engine": engine}
+    out = type(model)(**model.get_params(deep=False))
+    out.__setstate__(state)
+    return out
 
 
 def _dense(rows: Any) -> Any:
@@ -79,21 +118,14 @@ def _with_expansions(models: list[Any], states: list[Any], all_rows: Float, merg
     first = models[0]
     used, place = np.unique(np.concatenate([each.rows for each in merged]), return_inverse=True)
     rows = np.ascontiguousarray(all_rows[used], dtype=first._dtype)
-    weights = sum(state["log_weights"] for state in states)
-    uniform = -np.log(len(first.kernels_))
-    weights = (weights - (len(states) - 1) * uniform).reshape(-1, len(first.kernels_))  # losses are sums
-    weights = weights - np.logaddexp.reduce(weights, axis=1, keepdims=True)
     engine = dict(states[0]) | {
         "term_starts": np.cumsum([0] + [len(each.rows) for each in merged]).astype(np.int64),
         "term_rows": place.ravel().astype(np.int32),
         "term_coefs": np.concatenate([each.coefs for each in merged]),
         "scales": np.ones(len(merged)),
         "forgetron": np.max([state["forgetron"] for state in states], axis=0),
-        "log_weights": weights.ravel(),
-        "kernel_mistakes": sum(state["kernel_mistakes"] for state in states),
-        "mistakes": sum(state["mistakes"] for state in states),
-        "n_seen": sum(state["n_seen"] for state in states),
     }
+    engine |= _sums(states, len(first.kernels_))
     if "rows" in engine:
         engine["rows"] = rows
     else:
@@ -109,11 +141,7 @@ def _with_expansions(models: list[Any], states: list[Any], all_rows: Float, merg
         ]
         engine["gram_starts"] = np.cumsum([0] + [gram.size for gram in grams]).astype(np.int64)
         engine["inverse_gram"] = np.concatenate([gram.ravel() for gram in grams])
-    state = first.__getstate__()
-    state["_engine"] = dict(state["_engine"]) | {"engine": engine}
-    out = type(first)(**first.get_params(deep=False))
-    out.__setstate__(state)
-    return out
+    return _with_state(first, engine)
 
 
 def _inverse_gram(kernel: Any, rows: Float) -> Float:

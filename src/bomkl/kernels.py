@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,8 @@ class Kernel:
     A subclass is a frozen dataclass. ``cpp/kernels`` holds the map for the engine under the same name; `numbers` are
     its constants. `operators` is the map for ONNX, and `_matrix` the one that tests compare both with.
     """
+
+    has_fourier_transform: ClassVar[bool] = False  # it is a function of x - z, and cpp/kernels has its frequencies
 
     def numbers(self) -> dict[str, float]:
         """Return the constants of the compiled map: a, b and degree, as far as it has them."""
@@ -116,6 +118,8 @@ class Polynomial(Kernel):
 
 @dataclass(frozen=True)
 class _DistanceKernel(Kernel):
+    has_fourier_transform: ClassVar[bool] = True
+
     sigma: float = 1.0
 
     def __post_init__(self) -> None:
@@ -247,6 +251,8 @@ class Laplacian(Kernel):
     0.3679
     """
 
+    has_fourier_transform: ClassVar[bool] = True
+
     gamma: float = 1.0
 
     def __post_init__(self) -> None:
@@ -279,4 +285,16 @@ def paper_kernels() -> list[KernelLike]:
     >>> len(paper_kernels())
     16
     """
-    return [*(Polynomial(degree=p) for p in (1, 2, 3)), *(Gaussian(sigma=2.0**e) for e in range(-6, 7))]
+    return [*(Polynomial(degree=p) for p in (1, 2, 3)), *paper_gaussians()]
+
+
+def paper_gaussians() -> list[KernelLike]:
+    """Return the 13 Gaussians among the paper's kernels, of width 2^-6 to 2^6.
+
+    Examples
+    --------
+    >>> from bomkl.kernels import paper_gaussians
+    >>> paper_gaussians()[6]
+    Gaussian(sigma=1.0)
+    """
+    return [Gaussian(sigma=2.0**e) for e in range(-6, 7)]

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from bomkl._validation import check_bool, check_not_negative, check_positive, is_finite_number, parameter_error
+from bomkl._validation import (
+    check_bool,
+    check_count,
+    check_not_negative,
+    check_positive,
+    is_finite_number,
+    parameter_error,
+)
 
 
 @dataclass(frozen=True)
@@ -17,6 +24,8 @@ class Learner:
     """
 
     needs_budget: ClassVar[bool] = False  # it is defined by what it does when the budget is full
+    takes_budget: ClassVar[bool] = True  # it has support rows, which a budget bounds
+    needs_fourier_transform: ClassVar[bool] = False  # of every kernel
     can_regress: ClassVar[bool] = False  # its loss has a counterpart for numbers
 
 
@@ -220,3 +229,74 @@ class Projectron(Learner):
     def __post_init__(self) -> None:
         check_positive("Projectron", "threshold", self.threshold)
         check_bool("Projectron", "margin_updates", self.margin_updates)
+
+
+@dataclass(frozen=True)
+class FOGD(Learner):
+    """Online gradient descent on random Fourier features of each kernel (Lu et al., 2016).
+
+    A kernel's function is a weighted sum of cosines and sines of the row at random frequencies, so that no row is
+    stored and memory never grows. Classification has the hinge loss, regression the squared loss. All kernels need a
+    Fourier transform: those of `bomkl.kernels` that are functions of a distance.
+
+    Parameters
+    ----------
+    n_frequencies : int, default=256
+        Number of random frequencies, 1 to 1000000; each makes two features of every kernel.
+    eta : float, default=0.2
+        Step size, > 0.
+
+    Examples
+    --------
+    >>> from bomkl import BudgetMKLClassifier
+    >>> from bomkl.kernels import paper_gaussians
+    >>> from bomkl.learners import FOGD
+    >>> model = BudgetMKLClassifier(paper_gaussians(), FOGD(n_frequencies=64), random_state=0)
+    >>> model.fit([[0.0], [1.0], [0.1], [0.9]], [0, 1, 0, 1]).predict([[0.0], [1.0]])
+    array([0, 1])
+    """
+
+    takes_budget: ClassVar[bool] = False
+    needs_fourier_transform: ClassVar[bool] = True
+    can_regress: ClassVar[bool] = True
+
+    n_frequencies: int = 256
+    eta: float = 0.2
+
+    def __post_init__(self) -> None:
+        check_count("FOGD", "n_frequencies", self.n_frequencies, largest=1_000_000)
+        check_positive("FOGD", "eta", self.eta)
+
+
+@dataclass(frozen=True)
+class NOGD(Learner):
+    """Online gradient descent on Nystrom features of each kernel (Lu et al., 2016).
+
+    The first `budget` rows with a loss become support, by kernel gradient descent. From then on a kernel's function
+    moves in the span of the largest eigenvectors of their kernel matrix only, and no row comes or goes. Classification
+    has the hinge loss, regression the squared loss.
+
+    Parameters
+    ----------
+    rank : float, default=0.2
+        Number of eigenvectors, as a part of the budget: above 0, at most 1.
+    eta : float, default=0.2
+        Step size, > 0.
+
+    Examples
+    --------
+    >>> from bomkl.learners import NOGD
+    >>> NOGD(rank=0.5)
+    NOGD(rank=0.5, eta=0.2)
+    """
+
+    needs_budget: ClassVar[bool] = True
+    can_regress: ClassVar[bool] = True
+
+    rank: float = 0.2
+    eta: float = 0.2
+
+    def __post_init__(self) -> None:
+        if not (is_finite_number(self.rank) and 0 < self.rank <= 1):
+            raise parameter_error("NOGD", "rank", "a number above 0 and at most 1", self.rank)
+        check_positive("NOGD", "eta", self.eta)

@@ -20,8 +20,8 @@ from sklearn.utils import check_random_state
 from bomkl._validation import did_you_mean
 from bomkl.budget import BudgetMKLClassifier
 from bomkl.combiners import Combiner, Hedge, Uniform
-from bomkl.kernels import KernelLike
-from bomkl.learners import BOGD, BPAS, RBP, SPA, Forgetron, Perceptron
+from bomkl.kernels import KernelLike, paper_gaussians
+from bomkl.learners import BOGD, BPAS, FOGD, NOGD, RBP, SPA, Forgetron, Perceptron
 
 ALGORITHMS = (
     "Perceptron(*)",
@@ -38,6 +38,13 @@ ALGORITHMS = (
 
 STOCHASTIC_COMBINATIONS = ("OMKC(DS)", "OMKC(SS)")
 """The other two variants of Hoi et al. (2013): the prediction, too, uses only the kernels that were selected."""
+
+FEATURE_ALGORITHMS = ("OMKC(FOGD)", "OMKC(NOGD)")
+"""Not in the paper, to compare with it: the learners of Lu et al. (2016), combined as the other budget algorithms are.
+
+A budget B means B support rows per kernel for NOGD, and B frequencies for FOGD, which take as much memory as B rows.
+FOGD has the 13 Gaussian kernels only.
+"""
 
 BUDGET_ALGORITHMS = ALGORITHMS[4:]
 """The rows of Table 2, which prints them without the prefix."""
@@ -109,10 +116,11 @@ def algorithm(name: str, budget: int | None = None) -> BudgetMKLClassifier:
     Parameters
     ----------
     name : str
-        One of `ALGORITHMS` or `STOCHASTIC_COMBINATIONS`; the prefix "BOMKC" may be left out as in Table 2.
+        One of `ALGORITHMS`, `STOCHASTIC_COMBINATIONS` or `FEATURE_ALGORITHMS`; the prefix "BOMKC" may be left out as in
+        Table 2.
     budget : int or None, default=None
-        Support rows per kernel, for the algorithms of Table 2. BOMKC(SPA) is unbounded without one, as published; the
-        others then use `DEFAULT_BUDGET`.
+        Support rows per kernel, for the algorithms of Table 2 and `FEATURE_ALGORITHMS`. BOMKC(SPA) is unbounded without
+        one, as published; the others then use `DEFAULT_BUDGET`.
 
     Returns
     -------
@@ -126,11 +134,11 @@ def algorithm(name: str, budget: int | None = None) -> BudgetMKLClassifier:
     100
     """
     full_name = f"BOMKC({name})" if f"BOMKC({name})" in ALGORITHMS else name
-    known = ALGORITHMS + STOCHASTIC_COMBINATIONS
+    known = ALGORITHMS + STOCHASTIC_COMBINATIONS + FEATURE_ALGORITHMS
     if full_name not in known:
         hint = did_you_mean(str(name), known)
         raise ValueError(f"There is no algorithm {name!r} in the paper.{hint} Known: {', '.join(known)}.")
-    if budget is not None and full_name not in BUDGET_ALGORITHMS:
+    if budget is not None and full_name not in BUDGET_ALGORITHMS + FEATURE_ALGORITHMS:
         raise ValueError(f"{full_name} takes no budget: it keeps every mistake. Got budget={budget!r}.")
     if full_name == "Perceptron(*)":
         return BestKernelPerceptron()
@@ -154,6 +162,9 @@ def algorithm(name: str, budget: int | None = None) -> BudgetMKLClassifier:
         "BOMKC(BOGD)": {"learner": BOGD(eta=0.1, regularization=0.1)},
         "BOMKC(BPAS)": {"learner": BPAS(C=0.1, unit_norm=True)},
     }
+    size = DEFAULT_BUDGET if budget is None else budget
+    settings["OMKC(FOGD)"] = {"learner": FOGD(n_frequencies=size), "kernels": paper_gaussians()}
+    settings["OMKC(NOGD)"] = {"learner": NOGD(), "budget": size}
     if full_name in BUDGET_ALGORITHMS:
-        by_vote["budget"] = DEFAULT_BUDGET if budget is None else budget
+        by_vote["budget"] = size
     return BudgetMKLClassifier(**(by_vote | settings[full_name]))

@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bomkl.combiners import Combiner, Hedge
-from bomkl.kernels import KernelLike
-from bomkl.learners import BOGD, BPAS, PA, RBP, SPA, Forgetron, Learner, Perceptron, Projectron
+from bomkl.kernels import Cauchy, Exponential, Gaussian, KernelLike, Laplacian
+from bomkl.learners import BOGD, BPAS, FOGD, NOGD, PA, RBP, SPA, Forgetron, Learner, Perceptron, Projectron
 
 Vector = NDArray[np.float64]
 
-SELECTION, SAMPLING, VICTIM = 0, 1, 2
-"""What a random number decides: a kernel's turn, SPA's coin Z, the row that RBP drops."""
+SELECTION, SAMPLING, VICTIM, FREQUENCY, TAXICAB_FREQUENCY, FREQUENCY_FACTOR = range(6)
+"""What a random number decides: a kernel's turn, SPA's coin Z, the row that RBP drops, and FOGD's frequencies."""
 
 
 def uniform_draw(seed: int, t: int, kernel: int, output: int, purpose: int) -> float:
@@ -49,6 +49,8 @@ class Expansion:
     # The Forgetron's M (mistakes so far) and Q (how much of (15/32) M its shrinking has used up).
     errors: int = 0
     damage: float = 0.0
+    # NOGD's features of the kernel values, one a row, from the moment the budget is full.
+    nystrom: Vector | None = None
 
     def __call__(self, x: Vector) -> float:
         """Value at x."""
@@ -88,6 +90,57 @@ class Expansion:
     def shift(self, change: Vector) -> None:
         """Add to the coefficients."""
         self.coefficients = [c + float(d) for c, d in zip(self.coefficients, change, strict=True)]
+
+
+@dataclass
+class FourierFunction(Expansion):
+    """One kernel's function f(x) = w.z(x) of its random Fourier features z(x) (Rahimi and Recht 2007)."""
+
+    n_frequencies: int = 1
+    seed: int = 0
+    weights: Vector | None = None
+    drawn: Vector | None = None
+
+    def __call__(self, x: Vector) -> float:
+        """Value at x."""
+        return 0.0 if self.weights is None else float(self.weights @ self.features(x))
+
+    def features(self, x: Vector) -> Vector:
+        """Cosines, then sines, of u.x for every frequency u; their squares add up to one."""
+        if self.drawn is None:
+            self.drawn = np.array([self.frequency(r, len(x)) for r in range(self.n_frequencies)])
+        angles = self.drawn @ x
+        return np.concatenate([np.cos(angles), np.sin(angles)]) / math.sqrt(self.n_frequencies)
+
+    def descend(self, x: Vector, step: float) -> None:
+        """Add a multiple of the features of x to the weights."""
+        before = np.zeros(2 * self.n_frequencies) if self.weights is None else self.weights
+        self.weights = before + step * self.features(x)
+
+    def frequency(self, r: int, n_features: int) -> Vector:
+        """Frequency r: a draw that all kernels share, times a factor that is the kernel's own."""
+        draw = partial(uniform_draw, self.seed, r, output=0)
+        u, v = draw(kernel=0, purpose=FREQUENCY_FACTOR), draw(kernel=1, purpose=FREQUENCY_FACTOR)
+        if isinstance(self.kernel, Laplacian):
+            columns = [draw(kernel=j, purpose=TAXICAB_FREQUENCY) for j in range(n_features)]
+            return self.kernel.gamma * np.tan(np.pi * (np.array(columns) - 0.5))
+        pairs = [
+            box_muller(draw(kernel=j, purpose=FREQUENCY), draw(kernel=j + 1, purpose=FREQUENCY))
+            for j in range(0, n_features, 2)
+        ]
+        normal = np.concatenate(pairs)[:n_features]
+        if isinstance(self.kernel, Gaussian):
+            return normal / self.kernel.sigma
+        if isinstance(self.kernel, Cauchy):  # a mixture of Gaussians, by the exponential distribution
+            return math.sqrt(-2 * math.log1p(-u)) / self.kernel.sigma * normal
+        if isinstance(self.kernel, Exponential):  # the multivariate Cauchy distribution
+            return normal / (abs(float(box_muller(u, v)[0])) * self.kernel.sigma)
+        raise TypeError(f"{self.kernel!r} has no Fourier transform")
+
+
+def box_muller(u: float, v: float) -> Vector:
+    """Two normal numbers from two uniform ones."""
+    return math.sqrt(-2 * math.log1p(-u)) * np.array([math.cos(2 * math.pi * v), math.sin(2 * math.pi * v)])
 
 
 class Example(NamedTuple):
@@ -224,6 +277,39 @@ def projectron(f: Expansion, example: Example, learner: Projectron) -> None:
             f.shift(example.weight * example.y * tau * d)
 
 
+def fourier_gradient_descent(f: Expansion, example: Example, learner: FOGD) -> None:
+    """FOGD (Lu et al. 2016): gradient descent on the weights of random Fourier features."""
+    step = example.descent if math.isnan(example.margin) else (example.y if example.loss > 0 else 0.0)
+    if step != 0:
+        assert isinstance(f, FourierFunction)
+        f.descend(example.x, learner.eta * example.weight * step)
+
+
+def nystrom_gradient_descent(f: Expansion, example: Example, learner: NOGD) -> None:
+    """NOGD (Lu et al. 2016): kernel gradient descent until the budget is full, from then on in Nystrom features.
+
+    With K = V diag(d) V' the kernel matrix of the support, cut to the largest d, the features of x are
+    z = diag(d)^(-1/2) V' k(x). The function w.z(x) is that of coefficients V diag(d)^(-1/2) w.
+    """
+    step = example.descent if math.isnan(example.margin) else (example.y if example.loss > 0 else 0.0)
+    if step == 0:
+        return
+    step *= learner.eta * example.weight
+    if f.nystrom is not None:
+        f.shift(step * (f.nystrom.T @ (f.nystrom @ f.values(example.x))))
+        return
+    f.add(example.x, step)
+    if f.full:
+        rank = max(1, math.floor(learner.rank * len(f.rows) + 0.5))
+        d, V = np.linalg.eigh(f.matrix(f.rows, f.rows))
+        largest = [i for i in range(len(d) - 1, len(d) - 1 - rank, -1) if d[i] > SMALLEST_EIGENVALUE * d[-1]]
+        f.nystrom = V[:, largest].T / np.sqrt(d[largest])[:, None]
+        f.coefficients = list(V[:, largest] @ (V[:, largest].T @ np.array(f.coefficients)))
+
+
+SMALLEST_EIGENVALUE = 1e-10
+"""Of the largest: what NOGD takes as zero."""
+
 RULES: dict[type, Callable[[Expansion, Example, Any], None]] = {
     Perceptron: perceptron,
     PA: passive_aggressive,
@@ -233,6 +319,8 @@ RULES: dict[type, Callable[[Expansion, Example, Any], None]] = {
     Forgetron: forgetron,
     BOGD: bounded_gradient_descent,
     Projectron: projectron,
+    FOGD: fourier_gradient_descent,
+    NOGD: nystrom_gradient_descent,
 }
 
 
@@ -296,11 +384,16 @@ class ReferenceMKL:
         self.selection_delta, self.selection_scope = selection_delta, selection_scope
         self.normalize_step, self.seed, self.task, self.epsilon = normalize_step, seed, task, epsilon
         capacity = math.inf if budget is None else budget
-        self.expansions = [[Expansion(kernel, capacity) for kernel in kernels] for _ in range(n_outputs)]
+        self.expansions = [[self._function(kernel, capacity) for kernel in kernels] for _ in range(n_outputs)]
         self.log_weights = [[-math.log(len(kernels)) for _ in kernels] for _ in range(n_outputs)]
         self.kernel_mistakes = [[0 for _ in kernels] for _ in range(n_outputs)]
         self.mistakes = 0
         self.n_seen = 0
+
+    def _function(self, kernel: KernelLike, capacity: float) -> Expansion:
+        if isinstance(self.learner, FOGD):
+            return FourierFunction(kernel, capacity, n_frequencies=self.learner.n_frequencies, seed=self.seed)
+        return Expansion(kernel, capacity)
 
     def score_one(self, x: Any) -> Vector:
         """Score of every output with all kernels."""

@@ -345,7 +345,8 @@ class BudgetMKLRegressor(base.MiniBatchRegressor):
     kernels
         The pool of kernels: "paper" for the paper's 16, or a list of `bomkl.kernels`.
     learner
-        Update rule of each kernel's function: PA, SPA, BOGD or BPAS of `bomkl.learners`; None stands for SPA.
+        Update rule of each kernel's function: PA, SPA, BOGD, BPAS, FOGD or NOGD of `bomkl.learners`; None stands for
+        SPA. With FOGD, budget is None.
     combiner
         How kernels are weighted, one of `bomkl.combiners`; None stands for the default.
     epsilon
@@ -719,6 +720,8 @@ def _with_another_class(model: Any) -> Any:
     fresh = {"scales": np.ones(n_kernels), "forgetron": np.zeros(2 * n_kernels)}
     fresh["log_weights"] = np.full(n_kernels, -np.log(n_kernels))
     fresh["kernel_mistakes"] = np.zeros(n_kernels, dtype=np.int64)
+    if "feature_weights" in engine:
+        fresh["feature_weights"] = np.zeros(n_kernels * 2 * model.learner.n_frequencies)
     for name, values in fresh.items():
         engine[name] = np.concatenate([engine[name], values.astype(engine[name].dtype)])
     learned |= {"engine": engine, "task": "multiclass", "n_outputs": n_classes + 1}
@@ -730,7 +733,8 @@ def _doubled(engine: dict[str, Any]) -> dict[str, Any]:
     twice = dict(engine)
     for name in ("term_rows", "scales", "forgetron", "inverse_gram", "log_weights", "kernel_mistakes"):
         twice[name] = np.tile(engine[name], 2)
-    twice["term_coefs"] = np.concatenate([-engine["term_coefs"], engine["term_coefs"]])
+    for name in {"term_coefs", "feature_weights"} & set(engine):
+        twice[name] = np.concatenate([-engine[name], engine[name]])
     for name in ("term_starts", "gram_starts"):
         starts = engine[name]
         twice[name] = np.concatenate([starts, starts[1:] + starts[-1]])

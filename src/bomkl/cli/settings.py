@@ -30,7 +30,7 @@ def make_estimator(name: str, budget: int | None) -> Any:
 
     if name in _ESTIMATORS:
         return getattr(bomkl, _ESTIMATORS[name])(**({} if budget is None else {"budget": budget}))
-    known = (*_ESTIMATORS, *paper.ALGORITHMS, *paper.STOCHASTIC_COMBINATIONS)
+    known = (*_ESTIMATORS, *paper.ALGORITHMS, *paper.STOCHASTIC_COMBINATIONS, *paper.FEATURE_ALGORITHMS)
     if name not in known and f"BOMKC({name})" not in known:
         hint = did_you_mean(str(name), known)
         raise UsageError(

@@ -25,6 +25,9 @@ class PluginError(ValueError):
     """A file of algorithms that cannot be run."""
 
 
+FEATURE_ALGORITHMS = ("OMKC(FOGD)", "OMKC(NOGD)")
+"""Algorithms that the paper does not have; they run where they are asked for."""
+
 GAUSSIAN_SPA = "BOMKC(SPA), Gaussian kernels"
 KERNEL_CHOICE_SEED = 0
 _registered: dict[str, Factory] = {}
@@ -50,7 +53,7 @@ def register_algorithm(name: str, factory: Factory) -> None:
     True
     >>> unregister_algorithm("linear SGD")
     """
-    if name in paper_algorithms() or not name or "," in name:
+    if name in paper_algorithms() + FEATURE_ALGORITHMS or not name or "," in name:
         rule = "a new name without a comma"
         raise ValueError(f"The 'name' parameter of register_algorithm must be {rule}. Got {name!r} instead.")
     if not callable(factory):
@@ -77,7 +80,7 @@ def paper_algorithms() -> tuple[str, ...]:
 
 def known_algorithms() -> tuple[str, ...]:
     """Return every name that a cell may have."""
-    return (*paper_algorithms(), *_registered)
+    return (*paper_algorithms(), *FEATURE_ALGORITHMS, *_registered)
 
 
 def resolve_algorithm(name: str) -> str:
@@ -135,12 +138,11 @@ def with_foresight(estimator: Any, spec: DatasetSpec, dtype: str) -> Any:
 
 def gaussian_spa(budget: int | None = None, random_state: int = 0, delta: float = 0.001) -> Any:
     """Make BOMKC(SPA) on the paper's Gaussian kernels only: there k(x, x) = 1, as its theorems assume."""
-    from bomkl.kernels import Gaussian, paper_kernels
+    from bomkl.kernels import paper_gaussians
 
-    kernels = [kernel for kernel in paper_kernels() if isinstance(kernel, Gaussian)]
     selection = None if delta == 1 else delta
     estimator = paper_estimator("BOMKC(SPA)", budget, random_state)
-    return estimator.set_params(kernels=kernels, selection_delta=selection)
+    return estimator.set_params(kernels=paper_gaussians(), selection_delta=selection)
 
 
 def load_plugin(path: Path) -> None:

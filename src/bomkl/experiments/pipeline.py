@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bomkl.experiments import bounds
-from bomkl.experiments.algorithms import registered_algorithms, resolve_algorithm
+from bomkl.experiments.algorithms import FEATURE_ALGORITHMS, registered_algorithms, resolve_algorithm
 from bomkl.experiments.converters import DataFileError
 from bomkl.experiments.datasets import MissingDataError, data_folders, fetch, find_local, get_spec, how_to_get
 from bomkl.experiments.figures import spa_support_by_beta
@@ -86,9 +86,10 @@ class Request:
         asked = [f"Table {' and '.join(map(str, self.wanted_tables))}"]
         asked += [f"data sets {', '.join(self.datasets)}"] if self.datasets else []
         asked += [f"algorithms {', '.join(self.algorithms)}"] if self.algorithms else []
+        more = [*registered_algorithms(), *FEATURE_ALGORITHMS]
         held = [
             f"Table {table} has the data sets {', '.join(published_table(table))} and the algorithms "
-            f"{', '.join([*next(iter(published_table(table).values())), *registered_algorithms()])}."
+            f"{', '.join([*next(iter(published_table(table).values())), *more])}."
             for table in self.wanted_tables
         ]
         return " ".join([f"No cell matches what was asked for: {'; '.join(asked)}.", *held])
@@ -116,6 +117,7 @@ class Request:
     def table_algorithms(self, table: int) -> list[str]:
         """Lines of a table: the paper's, then the registered ones, as far as they are asked for."""
         lines = [*next(iter(published_table(table).values())), *registered_algorithms()]
+        lines += [name for name in FEATURE_ALGORITHMS if name in self.algorithms]
         return [name for name in lines if not self.algorithms or name in self.algorithms]
 
     def is_wanted(self, dataset: str) -> bool:

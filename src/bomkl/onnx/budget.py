@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from bomkl._engine_config import kernel_name
+from bomkl.learners import FOGD
 from bomkl.onnx.graph import Graph
 from bomkl.onnx.kernels import StoredRows, is_exportable
 
@@ -28,6 +29,8 @@ def budget_scores(graph: Graph, estimator: Any) -> str:
     """
     refuse_callables(estimator)
     vote = getattr(estimator, "combination", "score") == "vote"
+    if isinstance(estimator._learner(), FOGD):
+        return _fourier_scores(graph, estimator, vote)
     stored = estimator.support_vectors_
     if not isinstance(stored, np.ndarray):
         stored = stored.toarray()  # an ONNX graph holds dense constants
@@ -46,12 +49,27 @@ def budget_scores(graph: Graph, estimator: Any) -> str:
     total = graph.repeated(constant)
     for i, rows in used.items():
         matrix = kernels.kernel(estimator.kernels_[i], np.searchsorted(needed, rows))
-        coef, weight = coefs[:, rows, i].T, weights[:, i]
-        if vote:
-            score = graph.add("MatMul", matrix, graph.number(coef))
-            negative = graph.add("Less", score, graph.number(0.0))
-            part = graph.add("Where", negative, graph.number(-weight), graph.number(weight))
-        else:
-            part = graph.add("MatMul", matrix, graph.number(coef * weight))
-        total = graph.add("Add", total, part)
+        total = graph.add("Add", total, _part(graph, matrix, coefs[:, rows, i].T, weights[:, i], vote))
+    return total
+
+
+def _part(graph: Graph, matrix: str, coef: Any, weight: Any, vote: bool) -> str:
+    """Add what one kernel says: its weighted score, or its weight with the sign of the score."""
+    if not vote:
+        return graph.add("MatMul", matrix, graph.number(coef * weight))
+    score = graph.add("MatMul", matrix, graph.number(coef))
+    negative = graph.add("Less", score, graph.number(0.0))
+    return graph.add("Where", negative, graph.number(-weight), graph.number(weight))
+
+
+def _fourier_scores(graph: Graph, estimator: Any, vote: bool) -> str:
+    """Add the scores of functions that are weighted sums of waves; cosines are sines of a quarter turn more."""
+    weights, n = np.atleast_2d(estimator.kernel_weights_), estimator._learner().n_frequencies
+    learned = estimator._engine.state()["feature_weights"].reshape(len(weights), -1, 2 * n) / np.sqrt(n)
+    total = graph.repeated(np.zeros(len(weights)))
+    for i in np.flatnonzero(weights.any(axis=0)):
+        angles = graph.add("MatMul", graph.rows, graph.number(estimator._engine.frequencies(int(i)).T))
+        turned = graph.add("Add", angles, graph.number(np.pi / 2))
+        waves = graph.add("Sin", graph.add("Concat", turned, angles, axis=1))
+        total = graph.add("Add", total, _part(graph, waves, learned[:, i].T, weights[:, i], vote))
     return total
