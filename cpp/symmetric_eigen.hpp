@@ -2,6 +2,7 @@
 // shifts (Golub and Van Loan, chapter 8). All sums run in a fixed order.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -56,12 +57,12 @@ private:
         for (int i = 0; i < n_; ++i) {
             d_[i] = a(i)[i];
             e_[i] = i + 1 < n_ ? a(i + 1)[i] : 0;
+            size_ = std::max({size_, std::fabs(d_[i]), std::fabs(e_[i])});
         }
     }
 
-    bool negligible(int m) const {
-        return std::fabs(e_[m]) <= std::numeric_limits<double>::epsilon() * (std::fabs(d_[m]) + std::fabs(d_[m + 1]));
-    }
+    // Beside the size of the whole matrix: eigenvalues that are mere rounding would never come apart.
+    bool negligible(int m) const { return std::fabs(e_[m]) <= std::numeric_limits<double>::epsilon() * size_; }
     void diagonalize() {
         constexpr int kMostSteps = 100;  // two or three are common
         for (int first = 0; first < n_; ++first)
@@ -107,6 +108,7 @@ private:
     }
 
     int n_;
+    double size_ = 0;  // largest number on the three diagonals
     std::vector<double> a_, d_, e_, z_;
 };
 

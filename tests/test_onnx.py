@@ -9,13 +9,13 @@ from sklearn.exceptions import NotFittedError
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, BudgetMKLClassifier, BudgetMKLRegressor, paper
 from bomkl.combiners import Uniform
 from bomkl.kernels import Cauchy, Cosine, Exponential, Gaussian, Laplacian, Linear, Polynomial
-from bomkl.learners import BOGD, BPAS, NOGD, PA, RBP, SPA, Forgetron, Perceptron, Projectron
+from bomkl.learners import BOGD, BPAS, PA, RBP, SPA, Forgetron, Perceptron, Projectron
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 to_onnx = pytest.importorskip("bomkl.onnx").to_onnx
 
-LEARNERS = [Perceptron(), PA(), SPA(), RBP(), Forgetron(), BOGD(), BPAS(), Projectron(), Projectron(0.1, True), NOGD()]
+LEARNERS = [Perceptron(), PA(), SPA(), RBP(), Forgetron(), BOGD(), BPAS(), Projectron(), Projectron(0.1, True)]
 REGRESSION_LEARNERS = [PA(), SPA(), BOGD(), BPAS()]
 KERNELS = [
     Linear(),
