@@ -44,6 +44,7 @@ def interrupted(call, after):
         os.kill(os.getpid(), signal.SIGINT)
 
     timer = threading.Timer(after, send)
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it otherwise
     try:
         timer.start()
         try:
@@ -53,6 +54,8 @@ def interrupted(call, after):
             timer.join()
     except KeyboardInterrupt:
         return True, time.perf_counter() - sent[0]
+    finally:
+        signal.signal(signal.SIGINT, handler)
     return False, 0.0
 
 
