@@ -52,7 +52,9 @@ def serving(tmp_path):
         folder.mkdir(exist_ok=True)
         service = open_service(str(folder), start or Start(budget=30), model_file, Settings(**settings))
         app = make_app(service, token)
-        server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", timeout_graceful_shutdown=5))
+        # a browser on a busy machine may keep the client waiting for longer than connections are kept by default
+        limits = {"timeout_graceful_shutdown": 5, "timeout_keep_alive": 120}
+        server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", **limits))
         thread = threading.Thread(target=server.run)
         thread.start()
         while not server.started:
