@@ -27,10 +27,10 @@ PICTURES_AT_WORK = Path("build/performance")  # also as PNG, to look at
 
 ABOUT = """\
 Each benchmark can be run alone (`bomkl bench roofline`, and so on; `--help` says more) and prints what it
-measures. What is compared runs in turn, round by round. Seconds are those that the processor spent, which
-depend less on who else uses the machine than those of the wall, by which only threads are timed. On a busy
-machine the same work still varied by a third, so a line close to its bound is undecided there. The rows behind
-each section are linked from it."""
+measures. Methods that are compared take turns, round by round. Seconds are processor time, which depends less on
+other programs than elapsed time does; only runs with several threads are timed by elapsed time. On a busy machine
+the same work still varied by a third, so a figure close to its bound decides nothing there. Each section links to
+the rows behind it."""
 
 TARGETS = """\
 What the engine is meant to reach. The bounds on BOMKC(SPA) are those of a core that multiplies matrices at 80
@@ -90,8 +90,8 @@ def machine_facts(row: Row) -> list[Block]:
     return [
         Paragraph(
             f"Measured on one core of {row['cpu']} ({row['instruction_set']}, {row['system']}), "
-            f"Python {row['python']}, {versions}. {row['load']} processes on average wanted the machine's "
-            f"{row['cores']} cores meanwhile, this one among them."
+            f"Python {row['python']}, {versions}. The machine has {row['cores']} cores; on average "
+            f"{row['load']} processes were running, this one included."
         ),
         Listing("bomkl bench all        # measures everything again, in 6 to 14 minutes, and writes this page"),
         Paragraph(ABOUT),

@@ -1,4 +1,4 @@
-"""Learn a CSV file in blocks: string columns, missing values, and the error before each row was learned."""
+"""Learn a CSV file in blocks: string columns, missing values, and the error before each row was learned from."""
 
 import csv
 import random

@@ -244,7 +244,7 @@ class EngineEstimator(BaseEstimator):  # type: ignore[misc]
         )
 
     def _learn_one(self, x: Any, target: float) -> Any:
-        """Learn one row that is ready for the engine; None where it is not, or anything else needs a closer look."""
+        """Learn from one row that is ready for the engine; None where it is not, or something needs a closer look."""
         if not (isinstance(x, np.ndarray) and hasattr(self, "_engine")) or callable(self.selection_delta):
             return None
         self._check_settings_kept()

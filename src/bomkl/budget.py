@@ -91,7 +91,7 @@ class BudgetMKLClassifier(ClassifierMixin, EngineEstimator):  # type: ignore[mis
     n_seen_ : int
         Rows learned.
     mistakes_ : int
-        Rows that were predicted wrongly just before they were learned; a score of zero is a mistake.
+        Rows that were predicted wrongly before the model learned from them; a score of zero is a mistake.
     kernel_mistakes_ : ndarray of shape (n_kernels,) or (n_classes, n_kernels)
         The same for each kernel alone.
     n_features_in_ : int
@@ -140,7 +140,7 @@ class BudgetMKLClassifier(ClassifierMixin, EngineEstimator):  # type: ignore[mis
         self.random_state = random_state
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Forget everything, then learn the rows once, in order.
+        """Forget everything, then learn from the rows once, in order.
 
         Parameters
         ----------
@@ -164,7 +164,7 @@ class BudgetMKLClassifier(ClassifierMixin, EngineEstimator):  # type: ignore[mis
     def partial_fit(
         self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Learn more rows.
+        """Learn from more rows.
 
         Parameters
         ----------
@@ -188,7 +188,7 @@ class BudgetMKLClassifier(ClassifierMixin, EngineEstimator):  # type: ignore[mis
     def score_and_learn(
         self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Float:
-        """Learn rows one after another and return the margin of each just before it was learned.
+        """Predict each row, then learn from it; return the margins of these predictions.
 
         Parameters
         ----------
@@ -210,7 +210,7 @@ class BudgetMKLClassifier(ClassifierMixin, EngineEstimator):  # type: ignore[mis
             return self._score_and_learn(X, y, classes, sample_weight)
 
     def learn_one(self, x: Any, y: Any) -> Any:
-        """Learn one row and return its margin just before: `score_and_learn` of a single row, in microseconds.
+        """Learn from one row and return its margin just before: `score_and_learn` of a single row, in microseconds.
 
         The first call on a new estimator must be one that knows the classes, such as `partial_fit`.
 
@@ -288,12 +288,12 @@ class BudgetMKLClassifier(ClassifierMixin, EngineEstimator):  # type: ignore[mis
 
     @property
     def mistakes_(self) -> int:
-        """Rows predicted wrongly just before they were learned."""
+        """Rows predicted wrongly just before they were learned from."""
         return self._engine.mistakes
 
     @property
     def kernel_mistakes_(self) -> NDArray[np.int64]:
-        """Rows each kernel alone predicted wrongly just before they were learned."""
+        """Rows each kernel alone predicted wrongly just before they were learned from."""
         return self._per_kernel(self._engine.kernel_mistakes, np.int64)
 
     def _check_parameters(self) -> None:
@@ -485,7 +485,7 @@ class BudgetMKLRegressor(RegressorMixin, EngineEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Forget everything, then learn the rows once, in order.
+        """Forget everything, then learn from the rows once, in order.
 
         Parameters
         ----------
@@ -507,7 +507,7 @@ class BudgetMKLRegressor(RegressorMixin, EngineEstimator):  # type: ignore[misc]
         return self
 
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn more rows.
+        """Learn from more rows.
 
         Parameters
         ----------
@@ -527,7 +527,7 @@ class BudgetMKLRegressor(RegressorMixin, EngineEstimator):  # type: ignore[misc]
         return self
 
     def score_and_learn(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Float:
-        """Learn rows one after another and return the prediction of each just before it was learned.
+        """Predict each row, then learn from it; return the predictions.
 
         Parameters
         ----------
@@ -547,7 +547,7 @@ class BudgetMKLRegressor(RegressorMixin, EngineEstimator):  # type: ignore[misc]
             return self._score_and_learn(X, y, sample_weight)
 
     def learn_one(self, x: Any, y: float) -> float:
-        """Learn one row and return its prediction just before: `score_and_learn` of a single row, in microseconds.
+        """Learn from one row and return its prediction just before: `score_and_learn` of a single row, in microseconds.
 
         Parameters
         ----------

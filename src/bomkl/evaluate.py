@@ -1,4 +1,4 @@
-"""How well a model does: on a stream it learns from, each row predicted before it is learned, and on labelled rows."""
+"""How well a model does: on a stream, where it predicts each row and then learns from it, and on labelled rows."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def progressive_validation(
     classes: Sequence[Any] | None = None,
     every: int | None = None,
 ) -> Iterator[Progress]:
-    """Learn from a stream and report the error of predictions, each made just before its row was learned.
+    """Learn from a stream and report the error of predictions, each made just before its row was learned from.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ class ProgressiveValidation:
     tally : Tally or None, default=None
         What an earlier validation of the same stream had counted; None: nothing yet.
     observe : callable or None, default=None
-        Called with the predictions of some rows, made just before they were learned.
+        Called with the predictions of some rows, made just before they were learned from.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class ProgressiveValidation:
         self.tally = tally or Tally(next_report=every or _FIRST_REPORT)
 
     def learn(self, X: Any, y: Any, sample_weight: Any = None) -> list[Progress]:
-        """Predict some rows, each just before it is learned, and learn from them.
+        """Predict some rows, each just before it is learned from, and learn from them.
 
         Parameters
         ----------

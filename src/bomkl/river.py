@@ -219,7 +219,7 @@ class BudgetMKLClassifier(base.MiniBatchClassifier):
         return True
 
     def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
-        """Learn one row.
+        """Learn from one row.
 
         Parameters
         ----------
@@ -234,7 +234,7 @@ class BudgetMKLClassifier(base.MiniBatchClassifier):
         self._learn(self._columns.row(x), [y])
 
     def learn_many(self, X: Any, y: Any) -> None:
-        """Learn the rows of a DataFrame, with the same result as one by one.
+        """Learn from the rows of a DataFrame, with the same result as one by one.
 
         Parameters
         ----------
@@ -388,7 +388,7 @@ class BudgetMKLRegressor(base.MiniBatchRegressor):
         )
 
     def learn_one(self, x: Mapping[Any, Any], y: float) -> None:
-        """Learn one row.
+        """Learn from one row.
 
         Parameters
         ----------
@@ -403,7 +403,7 @@ class BudgetMKLRegressor(base.MiniBatchRegressor):
         self._learn(self._columns.row(x), [target])
 
     def learn_many(self, X: Any, y: Any) -> None:
-        """Learn the rows of a DataFrame, with the same result as one by one.
+        """Learn from the rows of a DataFrame, with the same result as one by one.
 
         Parameters
         ----------
@@ -418,7 +418,7 @@ class BudgetMKLRegressor(base.MiniBatchRegressor):
         self._learn(self._columns.rows(X), targets)
 
     def predict_one(self, x: Mapping[Any, Any]) -> float:
-        """Predict the target of one row; 0 before any row was learned.
+        """Predict the target of one row; 0 before any row was learned from.
 
         Parameters
         ----------
@@ -653,7 +653,7 @@ class AutoMKLRegressor(base.MiniBatchRegressor):
             self._model.partial_fit(self._columns.rows(X), targets)
 
     def predict_one(self, x: Mapping[Any, Any]) -> float:
-        """Predict the target of one row; 0 before any row was learned.
+        """Predict the target of one row; 0 before any row was learned from.
 
         Parameters
         ----------

@@ -63,7 +63,7 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
     kernel_weights_ : ndarray of shape (n_kernels,)
         Part of each component in the combination, sum 1.
     component_errors_ : ndarray of shape (n_kernels,)
-        Share of the rows that each component alone predicted wrongly just before they were learned.
+        Share of the rows that each component alone predicted wrongly just before they were learned from.
     support_vectors_ : ndarray of shape (n_rows, n_features_in_)
         Stored rows.
     n_support_ : ndarray of shape (n_kernels,)
@@ -71,7 +71,7 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
     n_seen_ : int
         Rows learned.
     mistakes_ : int
-        Rows that were predicted wrongly just before they were learned; a score of zero is a mistake.
+        Rows that were predicted wrongly before the model learned from them; a score of zero is a mistake.
     nbytes_ : int
         Memory the learned arrays take.
     n_features_in_ : int
@@ -147,7 +147,7 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
     def partial_fit(
         self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Learn more rows.
+        """Learn from more rows.
 
         Parameters
         ----------
@@ -172,7 +172,7 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
     def score_and_learn(
         self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Float:
-        """Learn rows one after another and return the margin of each just before it was learned.
+        """Predict each row, then learn from it; return the margins of these predictions.
 
         Parameters
         ----------
@@ -337,7 +337,7 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
 
     @property
     def mistakes_(self) -> int:
-        """Rows predicted wrongly just before they were learned."""
+        """Rows predicted wrongly just before they were learned from."""
         check_is_fitted(self)
         return self._mistakes
 

@@ -54,7 +54,7 @@ class Component(Protocol):
         """Name the views it needs."""
 
     def score_and_learn(self, views: Views, y: Float, weight: Float, task: Task, forget: float, seen: int) -> Float:
-        """Score rows (n, outputs), each just before it is learned; `seen` rows came before them."""
+        """Score rows (n, outputs), each just before it is learned from; `seen` rows came before them."""
 
     def scorer(self) -> Scorer:
         """Return a function that scores rows by what is known now, whatever is learned meanwhile."""
@@ -113,7 +113,7 @@ class NewtonComponent:
         return self.features.geometries()
 
     def score_and_learn(self, views: Views, y: Float, weight: Float, task: Task, forget: float, seen: int) -> Float:
-        """Score rows, each just before it is learned."""
+        """Score rows, each just before it is learned from."""
         assert isinstance(self.regression, NewtonRegression)
         return self.regression.score_and_learn(self.features(views), y, weight, task, forget, seen)
 

@@ -95,7 +95,7 @@ class AdaptiveLearner:
         return math.log(0.5 / (self.seen + 1))
 
     def score_and_learn(self, X: Any, y: Float, weight: Float, run: Mapper = map) -> Float:
-        """Score rows, each just before it is learned; y are class numbers or targets."""
+        """Score rows, each just before it is learned from; y are class numbers or targets."""
         out = np.empty((len(y), self.outputs))
         begin = 0
         while begin < len(y):

@@ -199,7 +199,7 @@ class AutoEstimator(TableRows, BaseEstimator):  # type: ignore[misc]
         return DataFrame([row], columns=names)
 
     def _learn_one(self, x: Any, y: float) -> Float | None:
-        """Scores of one row just before it is learned; None, with nothing changed, where it has to go the long way."""
+        """Score one row, then learn from it; None, with nothing changed, where it has to go the long way."""
         row = self._quick_row(x)
         if row is None:
             return None

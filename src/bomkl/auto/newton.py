@@ -85,7 +85,7 @@ class NewtonRegression:
         self.V, self.owned = self.V.copy(), True
 
     def score_and_learn(self, F: Single, y: Float, weight: Float, task: Task, forget: float, seen: int) -> Float:
-        """Score rows of features, each just before it is learned; `seen` rows came before them."""
+        """Score rows of features, each just before it is learned from; `seen` rows came before them."""
         scores = np.empty(y.shape)
         to_boundary = BLOCK - seen % BLOCK
         if len(y) >= to_boundary:

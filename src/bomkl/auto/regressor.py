@@ -145,7 +145,7 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         return self
 
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn more rows.
+        """Learn from more rows.
 
         Parameters
         ----------
@@ -166,7 +166,7 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         return self
 
     def score_and_learn(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Float:
-        """Learn rows one after another and return the prediction of each just before it was learned.
+        """Predict each row, then learn from it; return the predictions.
 
         Parameters
         ----------
@@ -225,7 +225,7 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         -------
         intervals : ndarray of shape (n_samples, 2)
             Lower and upper end. They are wide where errors of rows like this one were large, and calibrated on the
-            last rows, each of which was predicted before it was learned.
+            last rows, each of which was predicted before it was learned from.
 
         Examples
         --------

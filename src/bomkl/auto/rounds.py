@@ -82,7 +82,7 @@ class RoundLearner(RowLearner):
     # ------------------------------------------------------------ learning
 
     def score_and_learn(self, X: Any, y: Float, weight: Float, run: Mapper = map) -> Float:
-        """Score rows, each just before it is learned; y are class numbers or targets."""
+        """Score rows, each just before it is learned from; y are class numbers or targets."""
         begin = min(max(min(self.settings.budget, ROUNDS_FROM) - self.seen, 0), len(y))
         parts = [super().score_and_learn(X[:begin], y[:begin], weight[:begin], run)] if begin else []
         if self.loaded and self.has_head and begin < len(y):

@@ -2,7 +2,7 @@
 
 While no more than `budget` rows have come, all are kept, and from the first 8, 16, 32, ... rows and at the budget
 everything is rebuilt. What is rebuilt from 256 rows or more takes its place a little later and learns the rows between
-then; meanwhile every row does a part of the work. After that each component learns every row, and only the landmarks
+then; meanwhile every row does a part of the work. After that each component learns from every row; only the landmarks
 stay. Rebuilds, blocks and pruning happen at absolute row counts, so how a stream is cut into calls changes nothing.
 """
 
@@ -122,7 +122,7 @@ class RowLearner:
         return self.n_classes if self.task is Task.MULTICLASS else 1
 
     def score_and_learn(self, X: Any, y: Float, weight: Float, run: Mapper = map) -> Float:
-        """Score rows, each just before it is learned; y are class numbers or targets."""
+        """Score rows, each just before it is learned from; y are class numbers or targets."""
         out = np.empty((len(y), self.outputs))
         begin = 0
         while begin < len(y):
@@ -146,7 +146,7 @@ class RowLearner:
         return checked(out * self.spread + self.centre)
 
     def learn_one(self, x: Float, y: float, counts: dict[str, Any]) -> Float | None:
-        """Scores of one row just before it is learned; None, with nothing changed, where it has to go the long way.
+        """Score one row, then learn from it; None, with nothing changed, where it has to go the long way.
 
         A mistake is counted in ``counts["_mistakes"]``, if there is one, in the same step.
         """

@@ -91,7 +91,7 @@ class BoostedTrees(_TreeComponent):
         return cls(BOOSTED, nodes, roots, outputs, values, base)
 
     def score_and_learn(self, views: Views, y: Float, weight: Float, task: Task, forget: float, seen: int) -> Float:
-        """Score rows; they are learned when trees are grown anew."""
+        """Score rows; they are learned from when trees are grown anew."""
         return self._scores(views)
 
     def scorer(self) -> Scorer:

@@ -80,7 +80,7 @@ class ErrorModel:
             self.learn(np.array(rows), np.array(errors), np.ones(len(rows)))
 
     def learn(self, X: Any, errors: Float, weight: Float, run: Mapper = map) -> Float:
-        """Learn from the errors of rows that were predicted before they were learned.
+        """Learn from the errors of rows that were predicted before they were learned from.
 
         Returns half the width, (n, levels), of the interval of each row just before it was learned from.
         """

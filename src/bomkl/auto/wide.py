@@ -79,7 +79,7 @@ class WideLearner:
         return self.kernels.n_classes
 
     def score_and_learn(self, X: Any, y: Float, weight: Float, run: Mapper = map) -> Float:
-        """Score rows, each just before it is learned; y are class numbers or targets."""
+        """Score rows, each just before it is learned from; y are class numbers or targets."""
         out = np.empty((len(y), self.outputs))
         begin = 0
         while begin < len(y):

@@ -44,7 +44,7 @@ class WideLinear:
     def score_and_learn(
         self, rows: NonZeros, columns: int, y: Float, weight: Float, task: Task, forget: float
     ) -> Float:
-        """Scores (n, rates, outputs) of rows, each just before it is learned; `columns` have been seen by now."""
+        """Scores (n, rates, outputs) of rows, each just before it is learned from; `columns` have been seen by now."""
         self._own()
         self._make_room(columns)
         scores = np.empty((len(y), len(RATES), y.shape[1]))

@@ -33,7 +33,7 @@ def train(
     pipe: PipeOptions,
     passes: Annotated[int, typer.Option(min=1, help="How many times to learn from all rows.")] = 1,
     checkpoint_every: Annotated[
-        int | None, typer.Option(min=1, help="Save the model whenever this many rows have been learned.")
+        int | None, typer.Option(min=1, help="Save the model each time it has learned from this many rows.")
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on where the model file stopped; without one, begin.")
@@ -46,7 +46,7 @@ def train(
     predictions: Annotated[
         str | None,
         typer.Option(
-            help="File for the prediction of each row, made just before it is learned; - for standard output."
+            help="File for the predictions, each made before the model learns from its row; - for standard output."
         ),
     ] = None,
     json_lines: Annotated[
@@ -63,8 +63,8 @@ def train(
     """Learn from rows and save the model.
 
     A run with --checkpoint-every can be killed at any moment: the same command with --resume goes on from the last
-    checkpoint and ends in the same model as if nothing had happened. Ctrl-C and SIGTERM save a checkpoint. Rows from a
-    pipe are learned as they come.
+    checkpoint and ends in the same model as if nothing had happened. Ctrl-C and SIGTERM save a checkpoint. The model
+    learns from the rows of a pipe as they come.
     """
     check_output("--output", output, replaced=True)
     if predictions == "-" and json_lines:
@@ -111,7 +111,7 @@ def _say_stopped(run: _Run | None, output: str) -> None:
     if run is not None and run.validation.tally.rows:
         print(f"bomkl: stopped; {output} holds every row learned so far, and --resume goes on.", file=sys.stderr)
     else:
-        print("bomkl: stopped before the first row was learned.", file=sys.stderr)
+        print("bomkl: stopped before the model learned from any row.", file=sys.stderr)
 
 
 def evaluate(
@@ -257,7 +257,7 @@ class _Run:
             raise
 
     def _learn_block(self, block: Block) -> list[Progress]:
-        """Learn from a block, and note how many of its rows were learned even if the others could not be."""
+        """Learn from a block, and note how many of its rows were learned from even if the others could not be."""
         before = self.validation.tally.rows
         try:
             return self.validation.learn(block.X, block.y, block.weight)
@@ -393,7 +393,9 @@ def _cut(path: str, lines: int) -> None:
         with open(path, "r+b") as file:
             kept = sum(1 for _ in islice(iter(file.readline, b""), lines))
             if kept < lines:
-                raise ValueError(f"{path}: has {kept} predictions, but {lines} rows were learned; see --predictions.")
+                raise ValueError(
+                    f"{path}: has {kept} predictions, but {lines} rows were learned from; see --predictions."
+                )
             file.truncate(file.tell())
     except FileNotFoundError:
         raise ValueError(f"{path}: is not there, but {lines} rows were learned before; see --predictions.") from None
@@ -420,7 +422,7 @@ def _count(value: Any) -> int:
 
 
 def _check_plot(path: str) -> None:
-    """Refuse an image that could not be written, before the rows are learned."""
+    """Refuse an image that could not be written, before the rows are learned from."""
     check_output("--plot", path)
     try:
         from matplotlib.backend_bases import FigureCanvasBase

@@ -41,7 +41,9 @@ def serve(
         float, typer.Option(min=0.001, help="Seconds after which a row without a label is forgotten.")
     ] = 86_400.0,
     max_waiting: Annotated[int, typer.Option(min=1, help="Most rows that wait for their label.")] = 100_000,
-    max_queued: Annotated[int, typer.Option(min=1, help="Most rows that wait to be learned; then 429.")] = 50_000,
+    max_queued: Annotated[
+        int, typer.Option(min=1, help="Most rows that may wait for the model; beyond, 429.")
+    ] = 50_000,
 ) -> None:
     """Serve a model that learns: predict now, learn from the label later, lose nothing.
 
@@ -74,7 +76,7 @@ def push(
     rows: RowOptions,
     url: Annotated[str, typer.Option(help="Address of the service.")] = "http://127.0.0.1:8000",
     rate: Annotated[
-        float | None, typer.Option(min=0.001, help="Rows a second.", show_default="as fast as they are learned")
+        float | None, typer.Option(min=0.001, help="Rows a second.", show_default="as fast as the model learns")
     ] = None,
     batch: Annotated[int, typer.Option(min=1, max=10_000, help="Most rows of a request.")] = 1024,
     token: Annotated[str | None, typer.Option(envvar="BOMKL_TOKEN", help="Token of the service.")] = None,

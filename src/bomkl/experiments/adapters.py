@@ -14,7 +14,7 @@ ScoreAndLearn = Callable[[NDArray[Any], NDArray[Any]], NDArray[np.float64]]
 
 
 def score_and_learn_of(estimator: Any) -> ScoreAndLearn:
-    """Return a function of (X, y) that gives each row's margin just before it is learned, and learns it.
+    """Return a function of (X, y) that returns each row's margin and then learns from the row.
 
     Parameters
     ----------

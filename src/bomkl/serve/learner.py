@@ -59,7 +59,7 @@ class Learner:
     def learn(
         self, entries: Sequence[Entry], columns: Columns, between: Callable[[], None] = lambda: None
     ) -> list[list[Any]]:
-        """Learn entries and return, for each, the predictions made just before each row was learned.
+        """Learn entries and return, for each, the predictions made just before each row was learned from.
 
         Parameters
         ----------
@@ -103,7 +103,7 @@ class Learner:
         """Parts of the rows such that curves get their points and a row with a new label is alone.
 
         The margins of a call are about the classes known at its end; so those of every row are about the classes known
-        once the row has been learned, however the rows are grouped.
+        once the row has been learned from, however the rows are grouped.
         """
         cuts = set(range(self.monitor.rows_to_point(), len(y), self.monitor.stride))
         if self.classifies:

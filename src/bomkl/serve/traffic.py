@@ -77,7 +77,7 @@ def gauges(state: dict[str, Any]) -> list[str]:
         "rows_expired_total": ("counter", "Rows that were forgotten without a label.", state["labels"]["expired"]),
         "rows_waiting": ("gauge", "Rows that wait for their label.", state["labels"]["waiting"]),
         "rows_queued": ("gauge", "Rows that wait to be learned or predicted.", state["queued"]),
-        "error": ("gauge", "Mean error of all rows, each predicted before it was learned.", state["error"]),
+        "error": ("gauge", "Mean error of all rows, each predicted before it was learned from.", state["error"]),
         "window_error": ("gauge", "Mean error of the last 1000 rows.", state["window_error"]),
         "baseline_error": ("gauge", "Mean error of the baseline.", state["baseline_error"]),
         "drift": ("gauge", "1 while the last 1000 rows have more errors than expected.", int(state["drift"]["now"])),

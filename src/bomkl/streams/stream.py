@@ -237,8 +237,8 @@ class Stream:
     ) -> Schema:
         """Find the columns, their vocabularies and the classes, and keep them in `schema`.
 
-        Files are read from start to end for this, so a bad line is found before any row is learned; of standard input
-        only what is there at the beginning is looked at.
+        Files are read from start to end for this, so a bad line is found before a model learns from any row.
+        Of standard input only the beginning is read.
 
         Parameters
         ----------

@@ -202,7 +202,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def fit_transform(self, X: Any, y: ArrayLike | None = None, **params: Any) -> Float:
-        """Forget everything, then encode rows, each just before it is learned.
+        """Forget everything, then encode rows, each just before it is learned from.
 
         This is not the same as ``fit(X, y).transform(X)``, which would show a model the target of the row itself.
 
@@ -225,7 +225,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self._take(self._fresh(), X, y)
 
     def transform_and_learn(self, X: Any, y: ArrayLike | None = None) -> Float:
-        """Encode rows, each just before it is learned.
+        """Encode rows, each just before it is learned from.
 
         Parameters
         ----------
@@ -342,7 +342,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     # ------------------------------------------------------------ learning, in two steps
 
     def prepare(self, X: Any, y: Any, learned: NDArray[np.bool_] | None = None) -> tuple[Float, Update]:
-        """Encode rows, each as of just before it is learned, and tell what learning from them changes.
+        """Encode rows, each as of just before it is learned from, and tell what learning from them changes.
 
         Nothing is learned before `apply`: a model learns from the rows in between, and an error there changes nothing.
 
