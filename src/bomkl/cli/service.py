@@ -41,9 +41,7 @@ def serve(
         float, typer.Option(min=0.001, help="Seconds after which a row without a label is forgotten.")
     ] = 86_400.0,
     max_waiting: Annotated[int, typer.Option(min=1, help="Most rows that wait for their label.")] = 100_000,
-    max_queued: Annotated[
-        int, typer.Option(min=1, help="Most rows that may wait; beyond, 429.")
-    ] = 50_000,
+    max_queued: Annotated[int, typer.Option(min=1, help="Most rows that may wait; beyond, 429.")] = 50_000,
 ) -> None:
     """Serve a model that learns: predict now, learn from the label later, lose nothing.
 
