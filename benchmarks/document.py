@@ -45,7 +45,7 @@ rows meet a pool, and the pairs per second. More than 100 % of sgemm means faste
 exp, that kernels share exponentials."""
 
 SPARSE = """\
-Rows that are mostly zeros, as CSR and made dense: BOMKC(SPA) learns the stream, then scores its first rows."""
+Rows that are mostly zeros, as CSR and made dense: BOMKC(SPA) learns from the stream, then scores its first rows."""
 
 NUMPY = """\
 The same run in vectorised NumPy, row by row: one product with the pool for all kernels, float32, one thread. (Among the
@@ -67,7 +67,7 @@ WHOLE = """\
 Rows learned per second, in the setting of the paper's tables: each row is scored, then learned. The Perceptron
 and OMKC keep every mistake and so slow down as they go; they and the budget rivals compute in float64,
 BOMKC(SPA) in float32 except on madelon. Every stream is one run. In brackets, where a stream was stopped after
-some seconds: how many of its rows were learned until then, which the figures are about."""
+some seconds: how many of its rows were learned from until then, which the figures are about."""
 
 GUARD = """\
 `bomkl bench guard` runs short pieces of work in turn with one sgemm of 512 columns and compares the ratio of

@@ -31,10 +31,14 @@ private:
     // a becomes H a H for reflections H that clear a column each; z, their product.
     void reduce() {
         std::vector<double> v(n_), p(n_);
+        double largest = 0;
+        for (double value : a_) largest = std::max(largest, std::fabs(value));
+        // what is below is rounding; squares of much less, as narrow Gaussians have, would underflow
+        const double least = std::pow(std::numeric_limits<double>::epsilon() * largest, 2);
         for (int k = 0; k + 2 < n_; ++k) {
             double square = 0;
             for (int i = k + 2; i < n_; ++i) square += a(i)[k] * a(i)[k];
-            if (square == 0) continue;
+            if (square <= least) continue;
             const double first = a(k + 1)[k], length = std::copysign(std::sqrt(first * first + square), first);
             for (int i = k + 1; i < n_; ++i) v[i] = a(i)[k];
             v[k + 1] += length;

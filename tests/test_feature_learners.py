@@ -292,3 +292,11 @@ def test_nystrom_of_rows_that_depend_on_each_other():
     model = BudgetMKLClassifier(kernels, NOGD(), budget=120, selection_delta=None, random_state=0)
     assert np.isfinite(model.score_and_learn(X, X[:, 0] + X[:, 1] > 0)).all()
     assert (model.n_support_ == 120).any()
+
+
+@pytest.mark.parametrize("seed", [0, 1, 4, 10])
+def test_kernel_values_whose_squares_underflow(seed):
+    """Values of a narrow Gaussian between rows are next to nothing: the kernel matrix is the unit matrix."""
+    X = np.random.default_rng(seed).normal(size=(60, 4))
+    model = BudgetMKLClassifier([Gaussian(0.03125)], NOGD(), Uniform(), budget=25, random_state=seed)
+    assert np.isfinite(model.fit(X, np.arange(60) % 2).decision_function(X)).all()

@@ -15,7 +15,7 @@ import pytest
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, BudgetMKLClassifier, BudgetMKLRegressor, modelfile
 from bomkl.combiners import CLASSIFICATION_LOSSES, REGRESSION_LOSSES, Hedge, Uniform
 from bomkl.kernels import Gaussian, Kernel, Linear, Polynomial
-from bomkl.learners import Learner
+from bomkl.learners import FOGD, Learner
 
 SECONDS = float(os.environ.get("BOMKL_FUZZ_SECONDS", "0"))
 FIRST = int(os.environ.get("BOMKL_FUZZ_CASE", "0"))
@@ -100,8 +100,11 @@ def new_model():
         combiner = _choose(rng, [Uniform(), Hedge(loss=_choose(rng, losses))])
         pair = [_choose(rng, KERNELS)(), Gaussian(0.5)]
         kernels = _choose(rng, ["paper", [Gaussian(2.0), Linear()], [Polynomial(2, 0.5, 1.0)], pair])
+        budget = int(rng.integers(1, 30))
+        if isinstance(learner, FOGD):  # it stores no rows, and needs kernels that have a Fourier transform
+            kernels, budget = [Gaussian(0.5), Gaussian(2.0)], None
         budget_model = BudgetMKLRegressor if numbers else BudgetMKLClassifier
-        return budget_model(kernels, learner, combiner, budget=int(rng.integers(1, 30)), random_state=seed), numbers
+        return budget_model(kernels, learner, combiner, budget=budget, random_state=seed), numbers
 
     return make
 
