@@ -37,6 +37,8 @@ def block(number: int, classes: bool) -> tuple[Any, Any, Any]:
 def covariances(model: Any) -> Iterator[tuple[Any, Any]]:
     for learner in getattr(model._learner, "models", [model._learner]):
         for component in learner.components:
+            if not hasattr(component, "regression"):  # trees have no covariance
+                continue
             regression = component.regression
             yield unpacked(regression.P)[:, : regression.rank].astype(np.float64), regression.trace[0]
         yield from ((P, np.inf) for P in learner.combination.stack_covariance)
