@@ -7,6 +7,7 @@ import contextlib
 import gzip
 import io
 import json
+import lzma
 import subprocess
 import sys
 from pathlib import Path
@@ -18,13 +19,21 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
+from bomkl._stream_options import StreamOptions
 from bomkl.streams import BadLineError, Schema, StreamError, open_stream
 from bomkl.streams.errors import BadLines
-from bomkl.streams.options import Options
 from bomkl.streams.reading import Reading
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
+
+
+COMPRESSIONS = [
+    gzip.compress,
+    bz2.compress,
+    lzma.compress,
+    lambda content: pyarrow.compress(content, "zstd", asbytes=True),
+]
 
 
 def rows_of(stream):
@@ -87,7 +96,7 @@ def test_every_format_gives_the_same_rows(tmp_path, data, suffix, block_rows):
 
 
 @pytest.mark.parametrize("suffix", ["svm", "csv", "jsonl"])
-@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lambda b: pyarrow.compress(b, "zstd", asbytes=True)])
+@pytest.mark.parametrize("compress", COMPRESSIONS)
 def test_compression_is_seen_by_content_and_formats_are_seen_by_content(tmp_path, data, suffix, compress):
     plain = write(tmp_path / f"rows.{suffix}", *data).read_bytes()
     path = tmp_path / "rows.data"
@@ -97,7 +106,7 @@ def test_compression_is_seen_by_content_and_formats_are_seen_by_content(tmp_path
     np.testing.assert_array_equal(y, data[1])
 
 
-@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lambda b: pyarrow.compress(b, "zstd", asbytes=True)])
+@pytest.mark.parametrize("compress", COMPRESSIONS)
 def test_truncated_compression_is_an_error(tmp_path, data, compress):
     packed = compress(write(tmp_path / "rows.svm", *data).read_bytes() * 50)
     path = tmp_path / "cut.svm"
@@ -108,7 +117,7 @@ def test_truncated_compression_is_an_error(tmp_path, data, compress):
 
 def test_several_members_of_one_compressed_file(tmp_path, data):
     plain = write(tmp_path / "rows.svm", *data).read_bytes()
-    for compress in (gzip.compress, bz2.compress, lambda b: pyarrow.compress(b, "zstd", asbytes=True)):
+    for compress in COMPRESSIONS:
         path = tmp_path / "twice.svm"
         path.write_bytes(compress(plain) + compress(plain))
         assert len(rows_of(open_stream(path))[1]) == 100
@@ -538,7 +547,7 @@ def test_names_that_come_twice_are_found_without_comparing_each_with_all(tmp_pat
             Name.compared += 1
             return str.__eq__(self, other)
 
-    reading = Reading("rows.csv", Options(), lambda: None, BadLines(skip=False))
+    reading = Reading("rows.csv", StreamOptions(), lambda: None, BadLines(skip=False))
     reading.check_names([Name(number) for number in range(2000)])
     assert Name.compared < 2000
     with pytest.raises(StreamError, match=r"names \['0', '1', '10', '100', '101'\] and 195 others more than"):

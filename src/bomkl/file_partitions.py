@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 from scipy import sparse
 
+from bomkl._stream_options import StreamOptions
 from bomkl.auto.sums import Sums
 from bomkl.partitions import (
     GROUP,
@@ -35,7 +36,6 @@ from bomkl.partitions import (
 )
 from bomkl.streams.errors import BadLines, StreamError
 from bomkl.streams.formats import READERS, format_of
-from bomkl.streams.options import Options
 from bomkl.streams.reading import Reading
 from bomkl.streams.schema import Schema
 from bomkl.streams.sources import Source, expand, open_source
@@ -147,7 +147,7 @@ class RowReader:
     """Reads partitions the same way everywhere."""
 
     parts: tuple[FilePartition, ...]
-    options: Options
+    options: StreamOptions
     schema: Schema
 
     def __call__(self, number: int) -> tuple[Any, Any]:

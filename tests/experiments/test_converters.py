@@ -54,10 +54,10 @@ def test_svmlight_values_are_the_nearest_float32(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (A9A + b"-1 3:x\n", "line 3: not an svmlight line: '-1 3:x'"),
-        (A9A + b"-1 124:1\n", r"line 3: column 124 is not in 1\.\.123"),
-        (A9A + b"-1 0:1\n", r"line 3: column 0 is not in 1\.\.123"),
-        (A9A + b"7 1:1\n", r"row 3: label 7 is none of -1, 0, \+1"),
+        (A9A + b"-1 3:x\n", "a9a:3: column 6: the value is not a finite number: 'x'"),
+        (A9A + b"-1 124:1\n", "a9a:3: .*124"),
+        (A9A + b"-1 0:1\n", "a9a:3: column 4: indices start at 1"),
+        (A9A + b"7 1:1\n", "row 3: label 7 is none of -1, 0, 1"),
     ],
 )
 def test_svmlight_errors_name_the_line(tmp_path: Path, content: bytes, message: str) -> None:
@@ -70,9 +70,7 @@ def test_svmlight_errors_name_the_line(tmp_path: Path, content: bytes, message: 
     ("suffix", "compress"), [(".bz2", bz2.compress), (".gz", gzip.compress), (".xz", lzma.compress)]
 )
 @pytest.mark.parametrize("damage", ["truncated", "corrupt"])
-def test_damaged_archive_is_named_with_the_byte(
-    tmp_path: Path, suffix: str, compress: Callable[[bytes], bytes], damage: str
-) -> None:
+def test_damaged_archive_is_named(tmp_path: Path, suffix: str, compress: Callable[[bytes], bytes], damage: str) -> None:
     content = bytearray(compress(A9A * 50))
     path = tmp_path / f"ijcnn1{suffix}"
     if damage == "truncated":
@@ -80,7 +78,7 @@ def test_damaged_archive_is_named_with_the_byte(
     else:
         content[len(content) // 3 : len(content) // 2] = b"\xff" * (len(content) // 2 - len(content) // 3)
     path.write_bytes(content)
-    with pytest.raises(DataFileError, match=rf"ijcnn1{suffix}: truncated or corrupt after byte \d+"):
+    with pytest.raises(DataFileError, match=rf"ijcnn1{suffix}: is damaged or cut short: "):
         converters.read_svmlight([path], 123)
 
 
@@ -92,10 +90,17 @@ def test_magic04(tmp_path: Path) -> None:
     assert y.tolist() == [1, 1, -1]
 
 
-@pytest.mark.parametrize("line", [b"1,2,3,4,5,6,7,8,9,10,x\n", b"1,2,3\n", b"1,2,3,4,5,6,7,8,9,ten,g\n"])
-def test_magic04_errors_name_the_file(tmp_path: Path, line: bytes) -> None:
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"1,2,3,4,5,6,7,8,9,10,x\n", r"magic04\.data, row 4: label 'x' is none of g, h"),
+        (b"1,2,3\n", r"magic04\.data:4: 3 columns instead of 11"),
+        (b"1,2,3,4,5,6,7,8,9,ten,g\n", r"magic04\.data: column 9: holds strings such as 'ten'"),
+    ],
+)
+def test_magic04_errors_name_the_line(tmp_path: Path, line: bytes, message: str) -> None:
     (tmp_path / "magic04.data").write_bytes(MAGIC04 + line)
-    with pytest.raises(DataFileError, match=r"magic04\.data: .*(row|line)"):
+    with pytest.raises(DataFileError, match=message):
         converters.read_magic04([tmp_path / "magic04.data"], 10)
 
 

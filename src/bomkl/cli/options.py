@@ -10,12 +10,13 @@ import io
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, is_dataclass
-from typing import Annotated, Any, NoReturn, get_type_hints
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_origin, get_type_hints
 
 import typer
 
+from bomkl._stream_options import StreamOptions
 from bomkl.cli.signals import Stopped, stopped_by_signals
 
 EXIT_FAILED, EXIT_USAGE, EXIT_BROKEN_PIPE = 1, 2, 141
@@ -35,40 +36,53 @@ class UsageError(ValueError):
     """A command that is wrong as it was typed, whatever its files hold."""
 
 
-@dataclass
-class RowOptions:
-    """How rows are read."""
+# Help for the options that say how rows are read, and what is shown as the default where None stands for something.
+# Their names, types and defaults are those of `StreamOptions`.
+_ROW_HELP: dict[str, tuple[str, str | None]] = {
+    "format": ("svmlight, csv, tsv, jsonl, parquet, arrow or npz.", "by name or content"),
+    "label": ("Label column: its name, or its position counted from 0.", "label"),
+    "weight": ("Column with the weight of each row: its name, or its position counted from 0.", None),
+    "header": ("Whether the first line of a CSV or TSV file names the columns.", None),
+    "delimiter": ("Column separator of CSV files.", ", or tab"),
+    "ignore": ("Column to leave out (may be repeated).", None),
+    "strings": ("Column to treat as text although it looks like numbers (may be repeated).", None),
+    "missing": (
+        "What to do with a missing value: keep it (auto only), error, skip the row, or a number to put in its place.",
+        "keep for auto, else error",
+    ),
+    "categorical": ("How text columns become features: vocabulary, hash or error.", None),
+    "buckets": ("Number of features that all hashed columns share.", None),
+    "zero_based": ("svmlight indices start at 0.", None),
+    "n_features": ("Number of svmlight features.", "found by a first pass"),
+    "on_bad_line": ("What to do with a line that cannot be read: stop, or skip it and count it.", None),
+}
+_RENAMED = {"n_features": "features"}
 
-    format: Annotated[
-        str | None,
-        typer.Option(help="svmlight, csv, tsv, jsonl, parquet, arrow or npz.", show_default="by name or content"),
-    ] = None
-    label: Annotated[
-        str | None, typer.Option(help="Label column: its name, or its position from 0.", show_default="label")
-    ] = None
-    weight: Annotated[
-        str | None, typer.Option(help="Column with the weight of each row: its name, or its position from 0.")
-    ] = None
-    header: Annotated[bool, typer.Option(help="Whether the first line of CSV or TSV names the columns.")] = True
-    delimiter: Annotated[str | None, typer.Option(help="Column separator of CSV.", show_default=", or tab")] = None
-    ignore: Annotated[list[str] | None, typer.Option(help="Column to leave out (may be repeated).")] = None
-    strings: Annotated[list[str] | None, typer.Option(help="Column of numbers to take as names (may be repeated).")] = (
-        None
-    )
-    missing: Annotated[
-        str | None,
-        typer.Option(
-            help="A missing value: keep (auto only), error, skip (the row), or a number for it.",
-            show_default="keep for auto, else error",
-        ),
-    ] = None
-    categorical: Annotated[str, typer.Option(help="String columns: vocabulary, hash or error.")] = "vocabulary"
-    buckets: Annotated[int, typer.Option(help="Features that hashed columns share.")] = 1024
-    zero_based: Annotated[bool, typer.Option("--zero-based", help="svmlight indices start at 0.")] = False
-    features: Annotated[
-        int | None, typer.Option(help="Number of svmlight features.", show_default="found by a first pass")
-    ] = None
-    on_bad_line: Annotated[str, typer.Option(help="A line that cannot be read: stop, or skip and count it.")] = "stop"
+
+def _row_option(name: str) -> tuple[str, Any, Any]:
+    """Name, type and default of a command-line option for a field of `StreamOptions`."""
+    about, shown = _ROW_HELP[name]
+    kind, default = get_type_hints(StreamOptions)[name], getattr(StreamOptions, name)
+    flags = []
+    if kind is bool and not default:
+        flags.append(f"--{name.replace('_', '-')}")  # without a --no-...: that is the default
+    elif get_origin(kind) is Sequence:
+        kind, default = list[str] | None, None
+    elif name == "missing":  # what is best depends on the algorithm
+        kind, default = str | None, None
+    elif kind not in (bool, int, int | None):
+        kind = str if default is not None else str | None
+    option = typer.Option(*flags, help=about, show_default=shown or True)
+    return _RENAMED.get(name, name), Annotated[kind, option], field(default=default)
+
+
+if TYPE_CHECKING:
+
+    @dataclass
+    class RowOptions:
+        """How rows are read."""
+else:
+    RowOptions = make_dataclass("RowOptions", [_row_option(name) for name in _ROW_HELP])
 
 
 @dataclass
@@ -78,7 +92,7 @@ class PipeOptions:
     block_rows: Annotated[int, typer.Option(min=1, help="Most rows that are worked on at a time.")] = 1024
     flush_seconds: Annotated[
         float, typer.Option(min=0, help="How long rows of a pipe may wait for more before they are worked on.")
-    ] = 0.2
+    ] = StreamOptions.flush_seconds
 
 
 @dataclass

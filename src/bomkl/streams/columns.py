@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import murmurhash3_32
 
+from bomkl._stream_options import StreamOptions
 from bomkl._validation import did_you_mean
 from bomkl.streams.errors import BadLineError, BadLines, StreamError
 from bomkl.streams.labels import Cells, Lines, is_missing, plain_numbers, to_number
-from bomkl.streams.options import Options
 from bomkl.streams.reading import listed
 from bomkl.streams.schema import Column, Schema
 
 Refuse = Callable[[int, str, str], None]
 
 
-def infer_column(name: str, cells: Cells, options: Options, file: str) -> Column:
+def infer_column(name: str, cells: Cells, options: StreamOptions, file: str) -> Column:
     """Guess what a column holds from some of its cells: numbers, if nearly all of them are numbers."""
     if options.as_tables:
         return Column(name, "unknown")
@@ -42,7 +42,7 @@ def first_value(cells: Cells) -> int | None:
     return next((row for row, cell in enumerate(cells) if not is_missing(cell)), None)
 
 
-def decide_column(column: Column, cells: Cells, options: Options) -> Column:
+def decide_column(column: Column, cells: Cells, options: StreamOptions) -> Column:
     """Tell from its first value whether a column of a table holds numbers: so blocks of any size agree."""
     row = first_value(cells)
     if column.kind != "unknown" or row is None:
@@ -54,7 +54,7 @@ def decide_column(column: Column, cells: Cells, options: Options) -> Column:
     return replace(column, kind="number" if number and column.name not in options.strings else "text")
 
 
-def widen_column(column: Column, cells: Cells, options: Options, file: str) -> Column:
+def widen_column(column: Column, cells: Cells, options: StreamOptions, file: str) -> Column:
     """Add the values of some more cells to what is known of a column."""
     if options.as_tables:
         return decide_column(column, cells, options)
@@ -75,7 +75,7 @@ def encode_columns(
     keep: NDArray[np.bool_],
     file: str,
     lines: Lines,
-    options: Options,
+    options: StreamOptions,
     bad: BadLines,
 ) -> Any:
     """Matrix of a table's rows; dense, or CSR where columns are hashed."""
@@ -110,7 +110,7 @@ def table_columns(
     keep: NDArray[np.bool_],
     file: str,
     lines: Lines,
-    options: Options,
+    options: StreamOptions,
     bad: BadLines,
 ) -> dict[str, Cells]:
     """Columns of a table's rows as they are: arrays of numbers, lists of texts with None for gaps, and dates."""
@@ -150,7 +150,7 @@ def _checked_columns(cells: dict[str, Cells], schema: Schema, file: str) -> tupl
 
 
 def _reports(
-    cells: dict[str, Cells], keep: NDArray[np.bool_], file: str, lines: Lines, options: Options, bad: BadLines
+    cells: dict[str, Cells], keep: NDArray[np.bool_], file: str, lines: Lines, options: StreamOptions, bad: BadLines
 ) -> tuple[Refuse, Callable[[int, str], None]]:
     """Give what is to be done with a cell that cannot be read, and with one that is missing."""
 
@@ -169,7 +169,7 @@ def _reports(
 
 
 def _numbers(
-    cells: Cells, name: str, options: Options, refuse: Refuse, missing: Callable[[int, str], None]
+    cells: Cells, name: str, options: StreamOptions, refuse: Refuse, missing: Callable[[int, str], None]
 ) -> NDArray[np.float64]:
     numbers = plain_numbers(cells)
     if numbers is None:

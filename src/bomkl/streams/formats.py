@@ -48,7 +48,7 @@ def format_of(path: str, head: bytes) -> str:
     >>> format_of("rows.csv.gz", b""), format_of("a9a.t", b"-1 3:1 11:1"), format_of("-", b'{"x": 1}')
     ('csv', 'svmlight', 'jsonl')
     """
-    name = re.sub(r"\.(gz|bz2|zst|zstd)$", "", path.lower())
+    name = re.sub(r"\.(gz|bz2|xz|zst|zstd)$", "", path.lower())
     known = _EXTENSIONS.get(os.path.splitext(name)[1])
     if known is not None:
         return known

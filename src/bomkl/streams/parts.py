@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from bomkl._stream_options import StreamOptions
 from bomkl.streams.columns import (
     decide_column,
     encode_columns,
@@ -20,7 +21,6 @@ from bomkl.streams.columns import (
 )
 from bomkl.streams.errors import BadLineError, BadLines, StreamError
 from bomkl.streams.labels import Cells, Lines, label_kind, read_labels, read_weights, whole_if_possible
-from bomkl.streams.options import Options
 from bomkl.streams.reading import listed
 from bomkl.streams.schema import Schema
 
@@ -57,13 +57,13 @@ class Part(Protocol):
     def label_cells(self) -> Cells | None:
         """Labels as they stand in the file, or None where there is no such column."""
 
-    def infer(self, options: Options) -> Schema:
+    def infer(self, options: StreamOptions) -> Schema:
         """Guess the meaning of the columns from these rows alone."""
 
-    def widen(self, schema: Schema, options: Options) -> Schema:
+    def widen(self, schema: Schema, options: StreamOptions) -> Schema:
         """Make room in a schema for what these rows hold: more features, more values."""
 
-    def encode(self, schema: Schema, options: Options, bad: BadLines) -> Rows:
+    def encode(self, schema: Schema, options: StreamOptions, bad: BadLines) -> Rows:
         """Turn the rows into features and labels; rows that cannot be read are reported and left out."""
 
     def split(self, row: int) -> tuple[Part | None, Part]:
@@ -72,7 +72,7 @@ class Part(Protocol):
     def first_to_decide(self, schema: Schema) -> int | None:
         """Find the first row that has a value in a column of which it is not known yet what it holds."""
 
-    def decide(self, schema: Schema, options: Options) -> Schema:
+    def decide(self, schema: Schema, options: StreamOptions) -> Schema:
         """Take the columns that have their first value in the first row for what it is."""
 
 
@@ -85,16 +85,16 @@ class Matrix:
     label_cells: Cells | None
     lines: Lines
 
-    def infer(self, options: Options) -> Schema:
+    def infer(self, options: StreamOptions) -> Schema:
         """Guess the meaning of the columns."""
         kind = "number" if self.label_cells is None else label_kind(self.label_cells)
         return Schema(options.n_features or self._width(), label_kind=kind)
 
-    def widen(self, schema: Schema, options: Options) -> Schema:
+    def widen(self, schema: Schema, options: StreamOptions) -> Schema:
         """Make room in a schema."""
         return schema if options.n_features else replace(schema, n_features=max(schema.n_features, self._width()))
 
-    def encode(self, schema: Schema, options: Options, bad: BadLines) -> Rows:
+    def encode(self, schema: Schema, options: StreamOptions, bad: BadLines) -> Rows:
         """Turn the rows into features and labels."""
         if schema.columns is not None:
             names = [column.name for column in schema.columns]
@@ -115,7 +115,7 @@ class Matrix:
     def first_to_decide(self, schema: Schema) -> None:
         """Tell that nothing has to be decided: all features are numbers."""
 
-    def decide(self, schema: Schema, options: Options) -> Schema:
+    def decide(self, schema: Schema, options: StreamOptions) -> Schema:
         """Leave the schema as it is."""
         return schema
 
@@ -140,7 +140,9 @@ class Matrix:
             return sparse.csr_array((X.data, X.indices, starts), shape=(len(keep), schema.n_features))
         return sparse.csr_array((self.X.data, self.X.indices, self.X.indptr), shape=(len(keep), schema.n_features))
 
-    def _dense(self, schema: Schema, keep: NDArray[np.bool_], options: Options, bad: BadLines) -> NDArray[np.float64]:
+    def _dense(
+        self, schema: Schema, keep: NDArray[np.bool_], options: StreamOptions, bad: BadLines
+    ) -> NDArray[np.float64]:
         if self.X.shape[1] != schema.n_features:
             raise StreamError(f"{self.file}: rows have {self.X.shape[1]} features, but {schema.n_features} are needed")
         X = np.array(self.X, dtype=np.float64)
@@ -175,7 +177,7 @@ class Table:
         """Labels as they stand in the file."""
         return None if self.label is None else self.cells[self.label]
 
-    def infer(self, options: Options) -> Schema:
+    def infer(self, options: StreamOptions) -> Schema:
         """Guess the meaning of the columns."""
         other = {self.label, self.weight, *options.ignore}
         features = [name for name in self.cells if name not in other]
@@ -185,9 +187,9 @@ class Table:
         labels = self.label_cells if not options.as_tables or self.label_cells is None else self.label_cells[:1]
         kind = "number" if labels is None else label_kind(labels)
         buckets = options.buckets if any(column.kind == "hash" for column in columns) else 0
-        return Schema(0, columns, self.label, options.ignore, buckets, kind, weight=self.weight).sized()
+        return Schema(0, columns, self.label, tuple(options.ignore), buckets, kind, weight=self.weight).sized()
 
-    def widen(self, schema: Schema, options: Options) -> Schema:
+    def widen(self, schema: Schema, options: StreamOptions) -> Schema:
         """Make room in a schema."""
         known = {column.name: column for column in schema.columns or ()}
         other = {self.label, self.weight, *options.ignore}
@@ -201,7 +203,7 @@ class Table:
         buckets = options.buckets if any(column.kind == "hash" for column in known.values()) else 0
         return replace(schema, columns=tuple(known.values()), buckets=buckets).sized()
 
-    def encode(self, schema: Schema, options: Options, bad: BadLines) -> Rows:
+    def encode(self, schema: Schema, options: StreamOptions, bad: BadLines) -> Rows:
         """Turn the rows into features and labels."""
         schema = replace(schema, label=self.label or schema.label, weight=self.weight or schema.weight)
         keep = np.ones(len(self.lines), dtype=bool)
@@ -228,7 +230,7 @@ class Table:
         rows = [first_value(self.cells[name]) for name in open_columns if name in self.cells]
         return min((row for row in rows if row is not None), default=None)
 
-    def decide(self, schema: Schema, options: Options) -> Schema:
+    def decide(self, schema: Schema, options: StreamOptions) -> Schema:
         """Take columns for what their value in the first row is."""
         columns = tuple(
             decide_column(column, self.cells[column.name][:1], options) if column.name in self.cells else column
@@ -245,7 +247,7 @@ def _finish(
     keep: NDArray[np.bool_],
     file: str,
     lines: Lines,
-    options: Options,
+    options: StreamOptions,
     bad: BadLines,
 ) -> Rows:
     """Read labels and weights, and leave out the rows that were struck."""

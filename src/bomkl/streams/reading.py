@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, TypeVar
 
+from bomkl._stream_options import StreamOptions
 from bomkl._validation import did_you_mean
 from bomkl.streams.errors import BadLineError, BadLines, StreamError
-from bomkl.streams.options import Options
 from bomkl.streams.schema import Schema
 
 LONGEST_LINE = 1 << 26  # bytes
@@ -20,7 +20,7 @@ class Reading:
     """What a reader needs to know: the name of its file, the settings, and what is known of the columns."""
 
     file: str
-    options: Options
+    options: StreamOptions
     known: Callable[[], Schema | None]
     bad: BadLines
 

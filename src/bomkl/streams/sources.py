@@ -6,6 +6,7 @@ import bz2
 import glob
 import gzip
 import io
+import lzma
 import os
 import sys
 import zlib
@@ -83,8 +84,11 @@ def open_source(source: Source, flush_seconds: float) -> Iterator[tuple[Any, byt
         raise StreamError(f"{source.name}: {getattr(error, 'strerror', None) or 'is closed'}") from error
     try:
         yield _opened_file(raw, source.name) if raw.seekable() else _opened_pipe(raw, source.name, flush_seconds)
-    except (EOFError, zlib.error, OSError) as error:
-        raise StreamError(f"{source.name}: cannot read: {error}") from error
+    except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
+        broken = not isinstance(error, OSError) or error.errno is None  # bz2 has no exception of its own
+        raise StreamError(
+            f"{source.name}: {'is damaged or cut short' if broken else 'cannot read'}: {error}"
+        ) from error
     finally:
         if source.path != STDIN:
             raw.close()
@@ -131,6 +135,8 @@ def _decompressed(file: Any, head: bytes, name: str) -> Any:
         return gzip.GzipFile(fileobj=file, mode="rb")
     if head.startswith(b"BZh"):
         return bz2.BZ2File(file)
+    if head.startswith(b"\xfd7zX"):
+        return lzma.LZMAFile(file)
     if head.startswith(b"\x28\xb5\x2f\xfd"):
         pyarrow = require_pyarrow(name)
         return pyarrow.CompressedInputStream(pyarrow.PythonFile(file, mode="r"), "zstd")

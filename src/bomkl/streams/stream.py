@@ -6,17 +6,17 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from bomkl._stream_options import StreamOptions
 from bomkl.streams.errors import BadLineError, BadLines, StreamError
 from bomkl.streams.formats import READERS, format_of
 from bomkl.streams.labels import whole_if_possible
 from bomkl.streams.live import LiveFile
-from bomkl.streams.options import Options
 from bomkl.streams.parts import Part, Rows
 from bomkl.streams.reading import Reading
 from bomkl.streams.schema import Label, Schema
@@ -77,80 +77,20 @@ class Block(tuple[Any, Any]):
 
 
 def open_stream(
-    inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-    *,
-    format: str | None = None,
-    label: str | int | None = None,
-    labels: bool = True,
-    weight: str | int | None = None,
-    target: Literal["class", "number"] = "class",
-    header: bool = True,
-    delimiter: str | None = None,
-    ignore: Sequence[str] = (),
-    strings: Sequence[str] = (),
-    missing: str | float = "error",
-    categorical: str = "vocabulary",
-    buckets: int = 1024,
-    max_values: int = 1000,
-    zero_based: bool = False,
-    n_features: int | None = None,
-    on_bad_line: Literal["stop", "skip"] = "stop",
-    block_rows: int = 4096,
-    flush_seconds: float = 0.2,
-    as_tables: bool = False,
-    schema: Schema | None = None,
+    inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, schema: Schema | None = None, **options: Any
 ) -> Stream:
     r"""Open files, folders, a glob or standard input as a stream of blocks.
 
-    gzip, bz2 and zstd are recognised by content.
+    Files compressed with gzip, bz2, xz or zstd are recognised by their content.
 
     Parameters
     ----------
     inputs : path, or sequence of paths
         Paths, folders, globs, or ``"-"`` for standard input, read one after the other.
-    format : {"svmlight", "csv", "tsv", "jsonl", "parquet", "arrow", "npz"} or None, default=None
-        None: by the file name, or failing that by the content.
-    label : str, int or None, default=None
-        Name or position of the label column of a table; None stands for ``"label"``.
-    labels : bool, default=True
-        Whether labels are read. Without, they may be absent, and blocks have None for them.
-    weight : str, int or None, default=None
-        Name or position of the column of weights of a table, which blocks have as ``weight``; None: there is none.
-    target : {"class", "number"}, default="class"
-        What labels are: classes, or numbers to regress on.
-    header : bool, default=True
-        Whether the first line of CSV or TSV names the columns; otherwise their names are 0, 1, 2 ...
-    delimiter : str or None, default=None
-        Column separator; None: a tab for TSV, else a comma.
-    ignore : sequence of str, default=()
-        Columns of a table to leave out.
-    strings : sequence of str, default=()
-        Columns of a table to take as strings even though they look like numbers.
-    missing : {"error", "skip", "keep"} or float, default="error"
-        What a missing value leads to: a bad line, a row silently left out, or this number in its place (a missing
-        string then has none of the features of its column). "keep" is for ``as_tables``: NaN or None.
-    categorical : {"vocabulary", "hash", "error"}, default="vocabulary"
-        How string columns become features: one feature per value that the schema records (other values have none),
-        hashed into `buckets` features, or not at all.
-    buckets : int, default=1024
-        Features that all hashed columns share.
-    max_values : int, default=1000
-        Most values a vocabulary may hold.
-    zero_based : bool, default=False
-        Whether svmlight indices start at 0.
-    n_features : int or None, default=None
-        Width of svmlight rows; None: what the schema says, else the largest index of the first block.
-    on_bad_line : {"stop", "skip"}, default="stop"
-        Whether a bad line raises `BadLineError`, or is left out and counted in `skipped`.
-    block_rows : int, default=4096
-        Rows of a block; the last may be shorter.
-    flush_seconds : float, default=0.2
-        How long rows of a pipe may wait for more before they are handed on as a shorter block.
-    as_tables : bool, default=False
-        Whether rows of a table stay columns, for `AutoMKLClassifier` and other users of `bomkl.tables`: a block is then
-        a dict of arrays of numbers and lists of texts. Rows without names are a matrix all the same.
     schema : Schema or None, default=None
         Meaning of the columns, from an earlier stream; None: guessed from the first block (or see `Stream.scan`).
+    **options
+        How to read them: any field of `StreamOptions`, such as ``label="species"`` or ``block_rows=1000``.
 
     Returns
     -------
@@ -165,28 +105,7 @@ def open_stream(
     >>> X.tolist(), y.tolist()
     ([[4.5, 0.0, 1.0], [30.0, 1.0, 0.0]], ['cat', 'dog'])
     """
-    options = Options(
-        format=format,
-        label=label,
-        labels=labels,
-        weight=weight,
-        target=target,
-        header=header,
-        delimiter=delimiter,
-        ignore=tuple(ignore),
-        strings=tuple(strings),
-        missing=missing,
-        categorical=categorical,
-        buckets=buckets,
-        max_values=max_values,
-        zero_based=zero_based,
-        n_features=n_features,
-        on_bad_line=on_bad_line,
-        block_rows=block_rows,
-        flush_seconds=flush_seconds,
-        as_tables=as_tables,
-    )
-    return Stream(expand(inputs), options, schema)
+    return Stream(expand(inputs), StreamOptions(**options), schema)
 
 
 class Stream:
@@ -196,13 +115,13 @@ class Stream:
     ----------
     sources : list of Source
         Where the rows come from.
-    options : Options
+    options : StreamOptions
         How to read them.
     schema : Schema or None, default=None
         Meaning of the columns; None: guessed from the first block.
     """
 
-    def __init__(self, sources: list[Source], options: Options, schema: Schema | None = None) -> None:
+    def __init__(self, sources: list[Source], options: StreamOptions, schema: Schema | None = None) -> None:
         self.sources = sources
         self.options = options
         self.schema = schema
@@ -428,7 +347,7 @@ def _joined(columns: list[Any]) -> Any:
     return [cell for column in columns for cell in column]
 
 
-def _classes(part: Part, schema: Schema | None, options: Options, bad: BadLines) -> set[Label]:
+def _classes(part: Part, schema: Schema | None, options: StreamOptions, bad: BadLines) -> set[Label]:
     """Labels that occur in some rows."""
     if schema is None or part.label_cells is None:
         return set()

@@ -1,0 +1,114 @@
+"""How a stream is to be read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from bomkl._validation import (
+    check_bool,
+    check_choice,
+    check_count,
+    check_not_negative,
+    is_finite_number,
+    parameter_error,
+)
+
+FORMATS = ("svmlight", "csv", "tsv", "jsonl", "parquet", "arrow", "npz")
+
+
+@dataclass(frozen=True)
+class StreamOptions:
+    """Settings of `open_stream`: the one place that names them, with their defaults, meaning and rules.
+
+    Parameters
+    ----------
+    format : {"svmlight", "csv", "tsv", "jsonl", "parquet", "arrow", "npz"} or None, default=None
+        None: by the file name, or failing that by the content.
+    label : str, int or None, default=None
+        Name or position of the label column of a table; None stands for ``"label"``.
+    labels : bool, default=True
+        Whether labels are read. Without, they may be absent, and blocks have None for them.
+    weight : str, int or None, default=None
+        Name or position of the column of weights of a table, which blocks have as ``weight``; None: there is none.
+    target : {"class", "number"}, default="class"
+        What labels are: classes, or numbers to regress on.
+    header : bool, default=True
+        Whether the first line of CSV or TSV names the columns; otherwise their names are 0, 1, 2 ...
+    delimiter : str or None, default=None
+        Column separator; None: a tab for TSV, else a comma.
+    ignore : sequence of str, default=()
+        Columns of a table to leave out.
+    strings : sequence of str, default=()
+        Columns of a table to take as strings even though they look like numbers.
+    missing : {"error", "skip", "keep"} or float, default="error"
+        What a missing value leads to: a bad line, a row silently left out, or this number in its place (a missing
+        string then has none of the features of its column). "keep" is for ``as_tables``: NaN or None.
+    categorical : {"vocabulary", "hash", "error"}, default="vocabulary"
+        How string columns become features: one feature per value that the schema records (other values have none),
+        hashed into `buckets` features, or not at all.
+    buckets : int, default=1024
+        Features that all hashed columns share.
+    max_values : int, default=1000
+        Most values a vocabulary may hold.
+    zero_based : bool, default=False
+        Whether svmlight indices start at 0.
+    n_features : int or None, default=None
+        Width of svmlight rows; None: what the schema says, else the largest index of the first block.
+    on_bad_line : {"stop", "skip"}, default="stop"
+        Whether a bad line raises `BadLineError`, or is left out and counted in `skipped`.
+    block_rows : int, default=4096
+        Rows of a block; the last may be shorter.
+    flush_seconds : float, default=0.2
+        How long rows of a pipe may wait for more before they are handed on as a shorter block.
+    as_tables : bool, default=False
+        Whether rows of a table stay columns, for `AutoMKLClassifier` and other users of `bomkl.tables`: a block is then
+        a dict of arrays of numbers and lists of texts. Rows without names are a matrix all the same.
+    """
+
+    format: str | None = None
+    label: str | int | None = None
+    labels: bool = True
+    weight: str | int | None = None
+    target: Literal["class", "number"] = "class"
+    header: bool = True
+    delimiter: str | None = None
+    ignore: Sequence[str] = ()
+    strings: Sequence[str] = ()
+    missing: str | float = "error"
+    categorical: str = "vocabulary"
+    buckets: int = 1024
+    max_values: int = 1000
+    zero_based: bool = False
+    n_features: int | None = None
+    on_bad_line: Literal["stop", "skip"] = "stop"
+    block_rows: int = 4096
+    flush_seconds: float = 0.2
+    as_tables: bool = False
+
+    def __post_init__(self) -> None:
+        owner = "open_stream"
+        if self.format is not None:
+            check_choice(owner, "format", self.format, FORMATS)
+        check_bool(owner, "labels", self.labels)
+        check_bool(owner, "header", self.header)
+        check_bool(owner, "zero_based", self.zero_based)
+        for name in ("ignore", "strings"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        check_choice(owner, "target", self.target, ("class", "number"))
+        check_choice(owner, "categorical", self.categorical, ("vocabulary", "hash", "error"))
+        check_choice(owner, "on_bad_line", self.on_bad_line, ("stop", "skip"))
+        check_bool(owner, "as_tables", self.as_tables)
+        check_not_negative(owner, "flush_seconds", self.flush_seconds)
+        if self.missing not in ("error", "skip", "keep") and not is_finite_number(self.missing):
+            raise parameter_error(owner, "missing", "'error', 'skip', 'keep' or a finite number", self.missing)
+        if self.missing == "keep" and not self.as_tables:
+            raise parameter_error(owner, "missing", "'error', 'skip' or a finite number in a matrix", self.missing)
+        if self.delimiter is not None and len(self.delimiter) != 1:
+            raise parameter_error(owner, "delimiter", "one character", self.delimiter)
+        check_count(owner, "buckets", self.buckets)
+        check_count(owner, "max_values", self.max_values)
+        check_count(owner, "block_rows", self.block_rows)
+        if self.n_features is not None:
+            check_count(owner, "n_features", self.n_features)
