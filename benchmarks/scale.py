@@ -9,12 +9,15 @@ measures bytes and seconds of a round's parts and computes from them what a bill
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import pickle
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from heapq import heapreplace
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, thread_time, time
 from typing import Any
 
 import numpy as np
@@ -26,6 +29,8 @@ from bomkl.partitions import Job, drawn_rows, piece_sums, summary
 
 SETS = ("susy", "ijcnn1", "magic04", "a9a", "codrna")
 ROWS = 60_000  # of a set at most, of which a fifth is held out
+ROWS_OF_ROWS = 60_000  # that the engine that learns row by row is timed on
+ROWS_APART = 40_000  # that each of several processes learns from
 GROUPS = 16  # partitions whose sums are added before they are sent on
 
 
@@ -55,22 +60,22 @@ def speed(rows: int, budget: int, threads: list[int], repeats: int, name: str | 
     X, y = (data_set(name, 0) if name else None) or generated(rows)
     head = 4 * budget
     kinds = [("rows", 1)] + [("rounds", n) for n in threads]
-    best: dict[tuple[str, int], float] = {}
+    rates: dict[tuple[str, int], float] = {}
     started = {
-        update: pickle.dumps(AutoMKLClassifier(budget, update=update, random_state=0).fit(X[:head], y[:head]))
+        update: pickle.dumps(
+            AutoMKLClassifier(budget, update=update, trees=False, random_state=0).fit(X[:head], y[:head])
+        )
         for update in ("rows", "rounds")
     }
     for _ in tqdm(range(repeats), "speed", disable=not sys.stderr.isatty(), leave=False):
         for update, n_jobs in kinds:
-            model = pickle.loads(started[update]).set_params(n_jobs=n_jobs)
-            model.partial_fit(X[head : head + 64], y[head : head + 64])  # threads and caches are warm
-            start = perf_counter()
-            model.partial_fit(X[head + 64 :], y[head + 64 :])
-            seconds = perf_counter() - start
-            best[update, n_jobs] = min(best.get((update, n_jobs), np.inf), seconds)
-    learned = len(y) - head - 64
+            end = head + ROWS_OF_ROWS if update == "rows" else len(y)
+            rate = rows_per_second(started[update], X[head:end], y[head:end], n_jobs)
+            rates[update, n_jobs] = max(rates.get((update, n_jobs), 0.0), rate)
+    limits = dict(apart(started["rounds"], budget, threads))
     for update, n_jobs in kinds:
-        rate = learned / best[update, n_jobs]
+        rate = rates[update, n_jobs]
+        threaded = update == "rounds"
         yield {
             "part": "speed",
             "data": name or "generated",
@@ -78,11 +83,80 @@ def speed(rows: int, budget: int, threads: list[int], repeats: int, name: str | 
             "update": update,
             "threads": n_jobs,
             "rows_per_second": rate,
-            "of_rows_engine": rate * best["rows", 1] / learned,
-            "efficiency": best["rounds", threads[0]] * threads[0] / (best[update, n_jobs] * n_jobs)
-            if update == "rounds"
-            else None,
+            "of_rows_engine": rate / rates["rows", 1],
+            "efficiency": rate * threads[0] / rates["rounds", threads[0]] / n_jobs if threaded else None,
+            "efficiency_of_processes": limits[n_jobs] * threads[0] / limits[threads[0]] / n_jobs if threaded else None,
         }
+
+
+def rows_per_second(started: bytes, X: Any, y: Any, n_jobs: int) -> float:
+    """Learn with a copy of a model; threads and caches are warm."""
+    model = pickle.loads(started).set_params(n_jobs=n_jobs)
+    model.partial_fit(X[:64], y[:64])
+    start = perf_counter()
+    model.partial_fit(X[64:], y[64:])
+    return (len(y) - 64) / (perf_counter() - start)
+
+
+def apart(started: bytes, budget: int, counts: list[int]) -> Iterator[tuple[int, float]]:
+    """Rows a second of so many processes that share nothing but the machine: what it has to give to threads."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(max(counts), context) as pool:
+        for n in (max(counts), *counts):  # the first time all of them start
+            times = list(pool.map(_learn_apart, [started] * n, [budget] * n, [ROWS_APART] * n))
+            yield n, n * ROWS_APART / (max(end for _, end in times) - min(begin for begin, _ in times))
+
+
+def _learn_apart(started: bytes, budget: int, rows: int) -> tuple[float, float]:
+    X, y = generated(4 * budget + rows)
+    model = pickle.loads(started)
+    begin = time()
+    model.partial_fit(X[4 * budget :], y[4 * budget :])
+    return begin, time()
+
+
+def shares(rows: int, budget: int, threads: list[int]) -> Iterator[Row]:
+    """Measure what threads can share out and what they cannot, on one of them, and plan the shares for more of them.
+
+    Processor time, so that a busy machine does not matter. The plan knows nothing of memory that threads compete for.
+    """
+    X, y = generated(rows)
+    head = 4 * budget
+    learner = AutoMKLClassifier(budget, update="rounds", random_state=0).fit(X[:head], y[:head])._learner
+    measured: list[list[float]] = []
+
+    def run(function: Any, items: Any) -> list[Any]:
+        measured.append([])
+        results = []
+        for item in items:
+            start = thread_time()
+            results.append(function(item))
+            measured[-1].append(thread_time() - start)
+        return results
+
+    start = thread_time()
+    learner.score_and_learn(X[head:], y[head:].astype(np.float64), np.ones(rows - head), run)
+    whole = thread_time() - start
+    serial = whole - sum(map(sum, measured))
+    for n in threads:
+        planned = serial + sum(planned_seconds(each, n) for each in measured)
+        yield {
+            "part": "shares",
+            "data": "generated",
+            "rows": rows,
+            "budget": budget,
+            "threads": n,
+            "serial_share": serial / whole,
+            "efficiency": whole / planned / n,
+        }
+
+
+def planned_seconds(seconds: list[float], threads: int) -> float:
+    """Time until all shares are done, where each thread takes the next share when it is done with one."""
+    ends = [0.0] * threads
+    for each in seconds:
+        heapreplace(ends, ends[0] + each)
+    return max(ends)
 
 
 # ---------------------------------------------------------------- accuracy
@@ -110,7 +184,7 @@ def accuracy(seeds: list[int], partitions: list[int], budget: int, sets: list[st
             X, y = found
             n = len(y) * 4 // 5
             learners = {
-                "row by row": lambda: AutoMKLClassifier(budget, random_state=seed).fit(X[:n], y[:n]),  # noqa: B023
+                "row by row": lambda: AutoMKLClassifier(budget, trees=False, random_state=seed).fit(X[:n], y[:n]),  # noqa: B023
                 "rounds": lambda: AutoMKLClassifier(budget, update="rounds", random_state=seed).fit(X[:n], y[:n]),  # noqa: B023
             }
             learners |= {
@@ -205,10 +279,20 @@ def projection(budget: int, total: float, cores: int) -> Iterator[Row]:
 
 def show(row: Row) -> str:
     if row["part"] == "speed":
-        efficiency = "" if row["efficiency"] is None else f"  efficiency {100 * row['efficiency']:4.0f} %"
+        efficiency = (
+            ""
+            if row["efficiency"] is None
+            else f"  efficiency {100 * row['efficiency']:4.0f} % "
+            f"(processes apart: {100 * row['efficiency_of_processes']:.0f} %)"
+        )
         return (
             f"{row['data']:<10} {row['update']:<7} {row['threads']:>2} threads {row['rows_per_second']:>9,.0f} rows/s "
             f"{row['of_rows_engine']:5.2f} times learning row by row{efficiency}"
+        )
+    if row["part"] == "shares":
+        return (
+            f"{row['data']:<10} {row['rows']:,} rows, {row['threads']:>2} threads, planned: efficiency "
+            f"{100 * row['efficiency']:4.0f} %, {100 * row['serial_share']:.2f} % cannot be shared out"
         )
     if row["part"] in ("accuracy", "mean"):
         return (
@@ -257,7 +341,7 @@ def whole_numbers(text: str) -> list[int]:
 
 def arguments() -> argparse.Namespace:
     options = parser(__doc__)
-    options.add_argument("--part", choices=("speed", "accuracy", "projection"), action="append")
+    options.add_argument("--part", choices=("speed", "shares", "accuracy", "projection"), action="append")
     options.add_argument("--threads", type=whole_numbers, default=[1, 2], metavar="1,2,4,8")
     options.add_argument("--rows", type=int, default=100_000, help="generated rows of the speed part")
     options.add_argument("--budget", type=int, default=1000)
@@ -269,7 +353,7 @@ def arguments() -> argparse.Namespace:
     options.add_argument("--total", type=float, default=1e9, help="rows of the projection")
     options.add_argument("--cores", type=int, default=100, help="cores of the projection")
     given = options.parse_args()
-    given.part = given.part or ["speed", "accuracy", "projection"]
+    given.part = given.part or ["speed", "shares", "accuracy", "projection"]
     return given
 
 
@@ -279,6 +363,8 @@ def main() -> None:
     def rows() -> Iterator[Row]:
         if "speed" in given.part:
             yield from speed(given.rows, given.budget, given.threads, given.repeats, given.data)
+        if "shares" in given.part:
+            yield from shares(given.rows, given.budget, given.threads)
         if "accuracy" in given.part:
             measured = []
             for row in accuracy(given.seeds, given.partitions, given.budget, given.sets):

@@ -208,6 +208,15 @@ void bind_combination_sums(InOut<double, 2> w, InOut<double, 3> P, InOut<double,
                      out.data(), coarse.data(), fine.data());
 }
 
+void bind_add_triangle(In<double, 2> matrix, In<std::int64_t, 1> triangle, int log_rows, InOut<double, 2> out) {
+    const std::size_t rank = matrix.shape(0);
+    require(matrix.shape(1) == rank && out.shape(0) == rank && out.shape(1) == rank && triangle.size() == triangle_size(int(rank)),
+            "the information does not fit its sums");
+    const double units = units_of(log_rows).information;
+    nb::gil_scoped_release release;
+    add_triangle(matrix.data(), triangle.data(), units, int(rank), out.data());
+}
+
 bool bind_solve_symmetric(In<double, 2> A, InOut<double, 2> b) {
     require(A.shape(0) == A.shape(1) && b.shape(0) == A.shape(0), "the shapes of an equation do not fit together");
     const Primitives<double>& with = *chosen().double_precision;
@@ -391,6 +400,8 @@ void bind_auto(nb::module_& m, const InstructionSet& (*chosen_set)()) {
           "weight"_a, "task"_a, "log_rows"_a, "out"_a, "coarse"_a, "fine"_a);
     m.def("solve_symmetric", &bind_solve_symmetric, "A"_a, "b"_a,
           "Solve A x = b in place by Cholesky's method; False where A is not positive definite.");
+    m.def("add_triangle", &bind_add_triangle, "matrix"_a, "triangle"_a, "log_rows"_a, "out"_a,
+          "Add the information of a round, a triangle of whole units, to a symmetric matrix.");
     m.def("round_units", &bind_round_units, "log_rows"_a, "Units to one of the sums of a round: information, coarse, fine.");
 }
 

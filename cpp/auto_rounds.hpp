@@ -60,6 +60,18 @@ inline std::size_t triangle_size(int rank) {
     return size;
 }
 
+// out (rank, rank) = matrix + the information of a triangle of whole units.
+inline void add_triangle(const double* matrix, const std::int64_t* triangle, double units, int rank, double* out) {
+    const auto at = [rank](int i, int j) { return std::size_t(i) * rank + j; };
+    for (int first = 0; first < rank; first += kTile)
+        for (int i = first; i < rank; ++i, triangle += kTile)
+            for (int j = first; j < std::min(first + kTile, i + 1); ++j) {
+                const double gain = double(triangle[j - first]) / units;
+                out[at(i, j)] = matrix[at(i, j)] + gain;
+                out[at(j, i)] = matrix[at(j, i)] + gain;
+            }
+}
+
 // One component: scores of a block of n rows of features at means w (outputs, width), and what the block adds:
 // information += sum of h x x', pull += sum of x (y - p), both weighted.
 struct ComponentSums {

@@ -24,7 +24,9 @@ neither the number of workers nor the order in which their sums arrive changes a
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -321,7 +323,9 @@ class Job:
         sums, self.sums = self.sums, None
         if sums is None or sums.rows != expected:
             raise PartitionError(f"The round has {expected} rows, but {0 if sums is None else sums.rows} came back.")
-        self._learner().end_round_elsewhere(sums)
+        learner = self._learner()
+        with ThreadPoolExecutor(min(len(learner.components), os.cpu_count() or 1)) as pool:  # workers are idle now
+            learner.end_round_elsewhere(sums, pool.map)
         if not self.regression:
             self.model._mistakes += round(sums.combination_sums().combined_error)
         self._take(pieces)

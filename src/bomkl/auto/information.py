@@ -48,11 +48,10 @@ class Information:
         return out
 
     def learned(self, information: Float, pull: Float) -> Information:
-        """Take the sums of a round in by one Newton step: sum h x x' and sum x (y - p), (outputs, rank), at w."""
-        matrix = self.matrix + information
+        """Take a round in by one Newton step: the information after it, and sum x (y - p), (outputs, rank), at w."""
         w = self.w.copy()
-        w[:, : self.rank] += solution(matrix, np.ascontiguousarray(pull.T)).T
-        return Information(w, matrix)
+        w[:, : self.rank] += solution(information, np.ascontiguousarray(pull.T)).T
+        return Information(w, information)
 
     def add_class(self, log_odds: float) -> None:
         """Make room for one more class, which starts at a constant score."""

@@ -115,14 +115,14 @@ class RoundLearner(RowLearner):
         if len(y) > whole:
             parts.append(self._open(X[whole:], y[whole:], weight[whole:], run))
         if len(sums) > 1:
-            self.sums = total(sums)
+            self.sums = total(sums, run)
         if not self.has_head:
             self.kept_X = [*self.kept_X, dense_rows(X, 0, X.shape[0])]
             self.kept_y, self.kept_weight = [*self.kept_y, y.copy()], [*self.kept_weight, weight.copy()]
         stage = self._next_stage(self.seen)
         self.seen += len(y)
         if ends:
-            self.end_round()
+            self.end_round(run)
         if self.seen == stage:
             self._rebuild(run)
         return joined(parts, self.outputs)
@@ -144,24 +144,24 @@ class RoundLearner(RowLearner):
             self.sums = Sums.zeros(sums_shape(self), log_rows_of(self.round_end() - self.round_start))
         return self.sums
 
-    def end_round(self) -> None:
+    def end_round(self, run: Mapper = map) -> None:
         """Learn what the rows of the open round have added; the next one begins."""
         if self.seen == self.round_start:
             return
         sums = self._sums()
         if self.open_X:
-            sums = total([sums, self._open_sums(map)])
+            sums = total([sums, self._open_sums(run)], run)
             self.open_X, self.open_y, self.open_weight = [], [], []
-        self._learn_sums(sums)
+        self._learn_sums(sums, run)
 
-    def end_round_elsewhere(self, sums: Sums) -> None:
+    def end_round_elsewhere(self, sums: Sums, run: Mapper = map) -> None:
         """Learn from the sums of rows that this learner has not seen; its own open round must have none."""
         if self.seen != self.round_start:
             raise ValueError("The open round has rows of its own. End it first.")
         if self.seen + sums.rows > self.round_end():
             raise ValueError(f"The open round ends at row {self.round_end()}. Got sums of {sums.rows} rows.")
         self.seen += sums.rows
-        self._learn_sums(sums)
+        self._learn_sums(sums, run)
 
     def without_information(self) -> RoundLearner:
         """Return a learner that has all that scores need but the means and the combination."""
@@ -174,10 +174,10 @@ class RoundLearner(RowLearner):
         learner.support, learner.sums, learner.origin, learner._closed = None, None, None, None
         return learner
 
-    def _learn_sums(self, sums: Sums) -> None:
+    def _learn_sums(self, sums: Sums, run: Mapper) -> None:
         """Take the sums of a round in: one Newton step of each component and stack, and Hedge on the losses."""
         parts = newton_parts(self)
-        after = self.engine.learned([_information(each) for each in parts], sums)
+        after = self.engine.learned([_information(each) for each in parts], sums, run)
         self.components = [RoundsComponent(e.name, e.features, new) for e, new in zip(parts, after, strict=True)]
         gain = sums.combination_sums()
         self.stack_information, self.combination = _learned(self.stack_information, self.combination, gain)

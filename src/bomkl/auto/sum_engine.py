@@ -14,7 +14,7 @@ from bomkl.auto.component import Component, NewtonComponent, RoundsComponent
 from bomkl.auto.constants import STACK_RIDGES
 from bomkl.auto.geometry import Float, Geometry
 from bomkl.auto.information import Information
-from bomkl.auto.rebuild import HostFitting, Mapper, build
+from bomkl.auto.rebuild import HostFitting, Mapper, build, in_order
 from bomkl.auto.rows import RowLearner, dense_rows
 from bomkl.auto.sums import Sums, SumsShape
 from bomkl.auto.task import LearnerSettings, Task
@@ -37,7 +37,7 @@ class SumEngine(Protocol):
     ) -> tuple[Float, Sums]:
         """Score rows, and add them up in the units of a round of ``2**log_rows`` rows."""
 
-    def learned(self, regressions: list[Information], sums: Sums) -> list[Information]:
+    def learned(self, regressions: list[Information], sums: Sums, run: Mapper) -> list[Information]:
         """Take the sums of a round in by one Newton step of each component."""
 
     def build(
@@ -49,9 +49,14 @@ class SumEngine(Protocol):
 class CoreEngine:
     """The compiled core; threads share out blocks of rows."""
 
-    def learned(self, regressions: list[Information], sums: Sums) -> list[Information]:
+    def learned(self, regressions: list[Information], sums: Sums, run: Mapper) -> list[Information]:
         """Take the sums of a round in by one Newton step of each component."""
-        return [each.learned(*gain) for each, gain in zip(regressions, sums.component_sums(), strict=True)]
+        pulls = sums.component_pulls()
+
+        def learn(i: int) -> Information:
+            return regressions[i].learned(sums.added_to(regressions[i].matrix, i), pulls[i])
+
+        return in_order(run, learn, [float(each.rank) for each in regressions])
 
     def build(
         self, X: Float, targets: Float, weight: Float, settings: LearnerSettings, task: Task, run: Mapper
@@ -89,8 +94,7 @@ class CoreEngine:
 
         scores = joined(run(block, range(0, len(targets), ROUND_BLOCK)), learner.outputs)
         out = free.pop() if free else Sums.zeros(shape, log_rows)
-        for sums in free:
-            out.add(sums)
+        out.add(*free, run=run)
         return scores, out
 
 

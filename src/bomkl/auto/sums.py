@@ -9,8 +9,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bomkl._core import BLOCK, round_units
+from bomkl._core import BLOCK, add_triangle, round_units
 from bomkl.auto.geometry import Float
+from bomkl.auto.rebuild import Mapper, in_order
 from bomkl.auto.saved import Saved, State
 
 Whole = NDArray[np.int64]
@@ -58,19 +59,23 @@ class Sums:
         triangles = [np.zeros(triangle_size(rank), dtype=np.int64) for rank in shape.ranks]
         return cls(shape, log_rows, 0, triangles, np.zeros(numbers, dtype=np.int64), np.zeros(numbers, dtype=np.int64))
 
-    def add(self, other: Sums) -> None:
+    def add(self, *others: Sums, run: Mapper = map) -> None:
         """Add the sums of other rows of the same round."""
-        if (self.shape, self.log_rows) != (other.shape, other.log_rows):
+        rows = self.rows + sum(other.rows for other in others)
+        if any((self.shape, self.log_rows) != (other.shape, other.log_rows) for other in others):
             raise ValueError("Sums of different rounds or models cannot be added.")
-        if self.rows + other.rows > 1 << self.log_rows:
-            raise ValueError(
-                f"These sums have room for {1 << self.log_rows} rows. Got {self.rows} and {other.rows} more."
-            )
-        self.rows += other.rows
-        for own, more in zip(self.information, other.information, strict=True):
-            own += more
-        self.coarse += other.coarse
-        self.fine += other.fine
+        if rows > 1 << self.log_rows:
+            raise ValueError(f"These sums have room for {1 << self.log_rows} rows. Got {rows} in all.")
+
+        def add_information(i: int) -> None:
+            for other in others:
+                self.information[i] += other.information[i]
+
+        in_order(run, add_information, [float(len(each)) for each in self.information])
+        for other in others:
+            self.coarse += other.coarse
+            self.fine += other.fine
+        self.rows = rows
 
     def pulls(self) -> Iterator[tuple[Whole, Whole]]:
         """Coarse and fine part of the pull on each component, (outputs, rank)."""
@@ -89,11 +94,14 @@ class Sums:
 
     def component_sums(self) -> list[tuple[Float, Float]]:
         """Information (rank, rank) and pull (outputs, rank) that each component gains."""
-        unit = round_units(self.log_rows)[0]
-        gains = (
-            _full(triangle, rank) / unit for triangle, rank in zip(self.information, self.shape.ranks, strict=True)
-        )
+        gains = (self.added_to(np.zeros((rank, rank)), i) for i, rank in enumerate(self.shape.ranks))
         return list(zip(gains, self.component_pulls(), strict=True))
+
+    def added_to(self, information: Float, i: int) -> Float:
+        """Information of component `i` after the round."""
+        out = np.empty_like(information)
+        add_triangle(information, self.information[i], self.log_rows, out)
+        return out
 
     def component_pulls(self) -> list[Float]:
         """Pull (outputs, rank) on each component."""
@@ -170,17 +178,6 @@ def triangle_size(rank: int) -> int:
     return sum((rank - first) * BLOCK for first in range(0, rank, BLOCK))
 
 
-def _full(triangle: Whole, rank: int) -> Float:
-    out = np.zeros((rank, rank))
-    at = 0
-    for first in range(0, rank, BLOCK):
-        size = (rank - first) * BLOCK
-        block = triangle[at : at + size].reshape(rank - first, BLOCK)
-        out[first:, first : first + BLOCK] = block[:, : rank - first]
-        at += size
-    return np.asarray(np.tril(out) + np.tril(out, -1).T)
-
-
 def log_rows_of(rows: int) -> int:
     """Smallest power of two that some rows fit into.
 
@@ -192,12 +189,11 @@ def log_rows_of(rows: int) -> int:
     return max(rows - 1, 0).bit_length()
 
 
-def total(parts: Sequence[Sums]) -> Sums:
+def total(parts: Sequence[Sums], run: Mapper = map) -> Sums:
     """Add up sums of one round, which stay as they are; the order does not matter."""
     counted = [each for each in parts if each.rows]
     if len(counted) == 1:
         return counted[0]
     out = Sums.zeros(parts[0].shape, parts[0].log_rows)
-    for each in counted:
-        out.add(each)
+    out.add(*counted, run=run)
     return out

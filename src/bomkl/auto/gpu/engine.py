@@ -74,7 +74,7 @@ class TorchEngine:
                 parts.append(model.add(rows.double(), y, w, real, sums)[:n])
             return _to_host(parts, learner.outputs), sums.on_host(len(targets))
 
-    def learned(self, regressions: list[Information], sums: Sums) -> list[Information]:
+    def learned(self, regressions: list[Information], sums: Sums, run: Mapper) -> list[Information]:
         """Take the sums of a round in by one Newton step of each component."""
         unit = round_units(sums.log_rows)[0]
         parts = zip(regressions, sums.information, sums.component_pulls(), strict=True)
