@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bomkl._core import Engine32, Engine64, after_fork_in_child, after_fork_in_parent, before_fork
 from bomkl._engine_config import TASKS, KernelCalls, combiner_record, kernel_name, kernel_record, learner_record
 from bomkl._guard import changing, unchanged_on_error
+from bomkl._repr import ShowsState, State, bytes_text, top_kernels
 from bomkl._validation import (
     check_bool,
     check_choice,
@@ -30,6 +31,7 @@ from bomkl._validation import (
 from bomkl.combiners import Combiner, Hedge
 from bomkl.kernels import Kernel, KernelLike, paper_kernels
 from bomkl.learners import SPA, Learner
+from bomkl.progress import learning_bar
 
 Float = NDArray[np.float64]
 
@@ -49,7 +51,7 @@ def _plain(array: Any, dtype: Any) -> NDArray[Any]:
     return np.require(array, dtype=dtype, requirements=["C", "A"])
 
 
-class EngineEstimator(BaseEstimator):  # type: ignore[misc]
+class EngineEstimator(ShowsState, BaseEstimator):  # type: ignore[misc]
     """An estimator around one compiled engine; subclasses supply the task."""
 
     _losses: tuple[str, ...]
@@ -156,7 +158,7 @@ class EngineEstimator(BaseEstimator):  # type: ignore[misc]
     def _learning_settings(self) -> dict[str, Any]:
         """Return the settings that must not change while learning goes on."""
         settings: dict[str, Any] = self.get_params(deep=False)
-        for name in ("n_jobs", "random_state", "class_weight"):
+        for name in ("n_jobs", "random_state", "class_weight", "verbose"):
             settings.pop(name, None)
         return settings
 
@@ -235,13 +237,22 @@ class EngineEstimator(BaseEstimator):  # type: ignore[misc]
             raise parameter_error(owner, "sample_weight", f"at most {HEAVIEST:g}", float(weights.max()))
         return weights
 
-    def _learn(self, X: Any, targets: Float, weights: Float | None, pending: bool = False) -> Float:
-        """Learn rows that are checked; where pending, `_changing` or `_starting_over` ends it."""
+    def _learn(self, X: Any, targets: Float, weights: Float | None, first: bool) -> Float:
+        """Learn rows that are checked; `_changing` or `_starting_over` ends it.
+
+        The engine can take back its last call only, so that progress is shown for the first rows of an engine, which
+        is dropped as a whole where something goes wrong.
+        """
         deltas = self._deltas(weights, len(targets))
-        given = None if weights is None else _plain(weights, np.float64)
-        return self._engine.learn(
-            self._engine_rows(X), _plain(targets, np.float64), given, deltas, self._n_threads(), pending
-        )
+        targets, given = _plain(targets, np.float64), None if weights is None else _plain(weights, np.float64)
+        scores = []
+        with learning_bar(len(targets), self.verbose if first else 0) as parts:
+            for part in parts(0, len(targets)):
+                weight, delta = (None if each is None else each[part] for each in (given, deltas))
+                rows = self._engine_rows(X if part == slice(0, len(targets)) else X[part])
+                last = part.stop == len(targets)
+                scores.append(self._engine.learn(rows, targets[part], weight, delta, self._n_threads(), last))
+        return scores[0] if len(scores) == 1 else np.concatenate(scores)
 
     def _learn_one(self, x: Any, target: float) -> Any:
         """Learn from one row that is ready for the engine; None where it is not, or something needs a closer look."""
@@ -357,6 +368,17 @@ class EngineEstimator(BaseEstimator):  # type: ignore[misc]
         """Memory the stored rows and coefficients take, in bytes."""
         return self._engine.bytes
 
+    def _shown_state(self) -> State:
+        if not hasattr(self, "_engine"):
+            return []
+        model = self._as_it_is()
+        state = [("rows", f"{model.n_seen_:,}")]
+        if hasattr(model, "mistakes_") and model.n_seen_:
+            state.append(("error", f"{100 * model.mistakes_ / model.n_seen_:.2f} % of the rows before learning them"))
+        state += [("stored rows", f"{model._engine.n_rows:,}"), ("memory", bytes_text(model.nbytes_))]
+        weights = np.atleast_2d(model.kernel_weights_).mean(axis=0)
+        return state + top_kernels([kernel_name(kernel) for kernel in model.kernels_], weights.tolist())
+
     def _state(self) -> dict[str, Any]:
         """Everything that was learned, as plain values and arrays."""
         check_is_fitted(self)
@@ -395,7 +417,7 @@ class EngineEstimator(BaseEstimator):  # type: ignore[misc]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        state = dict(state)
+        state = {"verbose": 0} | dict(state)  # which earlier versions did not have
         learned = state.pop("_engine", None)
         super().__setstate__(state)
         if learned is not None:

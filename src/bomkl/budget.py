@@ -73,6 +73,8 @@ class BudgetMKLClassifier(ClassifierMixin, EngineEstimator):  # type: ignore[mis
         Threads for scoring a block of rows; -1 for all cores. The result does not depend on it.
     random_state : int, RandomState or None, default=None
         Source of all random draws.
+    verbose : int, default=0
+        Above 0, a progress bar on stderr while `fit` learns.
 
     Attributes
     ----------
@@ -125,6 +127,7 @@ class BudgetMKLClassifier(ClassifierMixin, EngineEstimator):  # type: ignore[mis
         dtype: str | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.kernels = kernels
         self.learner = learner
@@ -138,6 +141,7 @@ class BudgetMKLClassifier(ClassifierMixin, EngineEstimator):  # type: ignore[mis
         self.dtype = dtype
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Forget everything, then learn from the rows once, in order.
@@ -334,7 +338,7 @@ class BudgetMKLClassifier(ClassifierMixin, EngineEstimator):  # type: ignore[mis
                 X.dtype,
                 sparse=self._wide_and_sparse(X),
             )
-        scores = self._learn(X, indices.astype(np.float64), weights, pending=True)
+        scores = self._learn(X, indices.astype(np.float64), weights, first)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def _label_number(self, y: Any) -> int | None:
@@ -427,6 +431,8 @@ class BudgetMKLRegressor(RegressorMixin, EngineEstimator):  # type: ignore[misc]
         Threads for scoring a block of rows; -1 for all cores. The result does not depend on it.
     random_state : int, RandomState or None, default=None
         Source of all random draws.
+    verbose : int, default=0
+        Above 0, a progress bar on stderr while `fit` learns.
 
     Attributes
     ----------
@@ -471,6 +477,7 @@ class BudgetMKLRegressor(RegressorMixin, EngineEstimator):  # type: ignore[misc]
         dtype: str | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.kernels = kernels
         self.learner = learner
@@ -483,6 +490,7 @@ class BudgetMKLRegressor(RegressorMixin, EngineEstimator):  # type: ignore[misc]
         self.dtype = dtype
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Forget everything, then learn from the rows once, in order.
@@ -633,4 +641,4 @@ class BudgetMKLRegressor(RegressorMixin, EngineEstimator):  # type: ignore[misc]
         weights = None if sample_weight is None else self._sample_weights(X, sample_weight)
         if first:
             self._start(self._kernel_list(), "regression", 1, X.dtype, sparse=self._wide_and_sparse(X))
-        return self._learn(X, targets, weights, pending=True)[:, 0]
+        return self._learn(X, targets, weights, first)[:, 0]

@@ -26,6 +26,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from bomkl import auto, modelfile
+from bomkl._repr import ShowsState, State
 from bomkl.auto.sums import Sums, total
 from bomkl.partitions import (
     Job,
@@ -253,7 +254,7 @@ class _DaskRunner:
 # ---------------------------------------------------------------- estimators
 
 
-class _DaskEstimator(BaseEstimator):  # type: ignore[misc]
+class _DaskEstimator(ShowsState, BaseEstimator):  # type: ignore[misc]
     _local: Callable[..., Any]
     _regression: bool
 
@@ -305,6 +306,9 @@ class _DaskEstimator(BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "model_"):
             return self.fit(X, y, target=target)
         return self._learn(copy.deepcopy(self.model_), X, y, target, resume=False)
+
+    def _shown_state(self) -> State:
+        return self.model_._shown_state() if hasattr(self, "model_") else []
 
     def to_local(self) -> Any:
         """Return the model as an estimator of `bomkl`, which needs no Dask.

@@ -79,7 +79,8 @@ def merge(models: Sequence[Any]) -> Any:
 
 
 def _settings(model: Any) -> dict[str, Any]:
-    other = ("random_state", "n_jobs", "class_weight", "device")  # these change how a model goes on, not what it is
+    # these change how a model goes on, not what it is
+    other = ("random_state", "n_jobs", "class_weight", "device", "verbose")
     return {name: value for name, value in model.get_params(deep=False).items() if name not in other}
 
 

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
+
+_FEWEST = 256  # rows between two looks at the clock
+_LOOKS = 200
 
 
 def progress_bar(total: int | None, description: str, unit: str, **options: Any) -> Any:
@@ -35,3 +40,42 @@ def progress_bar(total: int | None, description: str, unit: str, **options: Any)
     return tqdm(
         total=total, desc=description, unit=f" {unit}", file=sys.stderr, disable=None, delay=2, leave=False, **options
     )
+
+
+@contextmanager
+def learning_bar(n_rows: int, verbose: Any) -> Iterator[Callable[[int, int], Iterator[slice]]]:
+    """Yield what cuts a range of rows into slices to learn from one after the other, and counts them in a bar.
+
+    Parameters
+    ----------
+    n_rows : int
+        Rows in all.
+    verbose : bool or int
+        Whether to show the bar, also where stderr is no terminal, as in a notebook. Otherwise a range is one slice.
+
+    Yields
+    ------
+    callable
+        Turns the first and the last row of a range into slices.
+
+    Examples
+    --------
+    >>> with learning_bar(1000, verbose=0) as parts:
+    ...     print(list(parts(0, 1000)))
+    [slice(0, 1000, None)]
+    """
+    if not verbose:
+        yield lambda begin, end: iter([slice(begin, end)])
+        return
+    from tqdm import tqdm
+
+    step = max(n_rows // _LOOKS, _FEWEST)
+    with tqdm(total=n_rows, desc="learning", unit=" row", file=sys.stderr) as bar:
+
+        def parts(begin: int, end: int) -> Iterator[slice]:
+            for at in range(begin, end, step):
+                last = min(at + step, end)
+                yield slice(at, last)
+                bar.update(last - at)
+
+        yield parts

@@ -18,6 +18,7 @@ from bomkl.auto.estimator import AutoEstimator
 from bomkl.auto.geometry import Float
 from bomkl.auto.labels import alike
 from bomkl.auto.rebuild import Mapper
+from bomkl.progress import learning_bar
 
 
 class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
@@ -53,6 +54,8 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         Threads; -1 for all cores. The result does not depend on it.
     random_state : int, RandomState or None, default=None
         Source of all random draws.
+    verbose : int, default=0
+        Above 0, a progress bar on stderr while the model learns.
 
     Attributes
     ----------
@@ -102,6 +105,7 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         types: dict[Any, str] | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.budget = budget
         self.drift = drift
@@ -112,6 +116,7 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         self.types = types
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, shuffle: bool = False) -> Self:
         """Forget everything, then learn from the rows once, in order or shuffled.
@@ -341,6 +346,9 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return self._mistakes
 
+    def _shown_error(self) -> str:
+        return f"{100 * self.mistakes_ / max(self.n_seen_, 1):.2f} % of the rows before learning them"
+
     # ------------------------------------------------------------ labels
 
     def _external(self, scores: Float) -> Float:
@@ -484,10 +492,11 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
             order = self._drawn_order(len(codes))
             X, codes, weight = self._drawn(X, order), codes[order], weight[order]
         X, update = self._encoded(X, codes, counted)
-        with self._working(len(codes)) as run:
+        with self._working(len(codes)) as run, learning_bar(len(codes), self.verbose) as parts:
             pieces = [
-                self._piece(X[begin:end], codes[begin:end], weight[begin:end], kind, run)
+                self._piece(X[part], codes[part], weight[part], kind, run)
                 for begin, end, kind in _pieces(codes, counted, known)
+                for part in parts(begin, end)
             ]
         self._take_over(update)
         return _joined(pieces, max(len(labels), 2))

@@ -16,6 +16,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from bomkl._guard import changing
+from bomkl._repr import ShowsState, bytes_text, top_kernels
+from bomkl._repr import State as ShownState
 from bomkl._validation import check_choice, check_count, check_n_jobs, first_not_a_number, parameter_error
 from bomkl.auto.constants import FIRST_STAGE
 from bomkl.auto.device import DEVICES
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 _HEAVIEST = 1000.0  # larger weights are taken as this: single precision could not hold what they leave of a variance
 
 
-class AutoEstimator(TableRows, BaseEstimator):  # type: ignore[misc]
+class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
     """An estimator around one learner; subclasses supply the task."""
 
     _learned: tuple[str, ...] = ("_learner", "_started_with", "_encoder")
@@ -351,6 +353,17 @@ class AutoEstimator(TableRows, BaseEstimator):  # type: ignore[misc]
         by_column = self._by_column(importances)
         return np.array([by_column.get(column, 0.0) for column in self.encoder_.kinds_])
 
+    def _shown_state(self) -> ShownState:
+        if not hasattr(self, "_learner"):
+            return []
+        now = self._now()
+        state = [("rows", f"{now.n_seen_:,}"), ("error", now._shown_error()), ("memory", bytes_text(now.nbytes_))]
+        return state + top_kernels(now.kernels_, now.kernel_weights_.tolist())
+
+    def _shown_error(self) -> str:
+        """Return the error so far in words."""
+        raise NotImplementedError
+
     def explain(self, x: Any) -> Explanation:
         """Tell which stored rows and which kernels made the prediction of one row.
 
@@ -414,7 +427,7 @@ class AutoEstimator(TableRows, BaseEstimator):  # type: ignore[misc]
         return state
 
     def __setstate__(self, state: State) -> None:
-        state = dict(state)
+        state = {"verbose": 0} | dict(state)  # which earlier versions did not have
         learned = state.pop("_learner", state.pop("_stream", None))  # version 0.1.0 called it "_stream"
         encoder = state.pop("_encoder", None)
         super().__setstate__(state)

@@ -18,6 +18,7 @@ from bomkl.auto.geometry import Float
 from bomkl.auto.rows import LARGEST
 from bomkl.auto.saved import State
 from bomkl.auto.uncertainty import ErrorModel
+from bomkl.progress import learning_bar
 
 
 def _has_intervals(model: Any) -> bool:
@@ -64,6 +65,8 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         Threads; -1 for all cores. The result does not depend on it.
     random_state : int, RandomState or None, default=None
         Source of all random draws.
+    verbose : int, default=0
+        Above 0, a progress bar on stderr while the model learns.
 
     Attributes
     ----------
@@ -108,6 +111,7 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         types: dict[Any, str] | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.budget = budget
         self.loss = loss
@@ -118,6 +122,7 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         self.types = types
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, shuffle: bool = False) -> Self:
         """Forget everything, then learn from the rows once, in order or shuffled.
@@ -296,6 +301,10 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
             errors.learn_noted()
             self._errors = errors
 
+    def _shown_error(self) -> str:
+        best = float(np.min(self.component_errors_, initial=np.inf))
+        return f"root mean square {best**0.5:.4g} of the best component alone, before learning each row"
+
     def _check_saved(self) -> None:
         super()._check_saved()
         if not self._learner.task.is_regression:
@@ -340,17 +349,16 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         X, update = self._encoded(X, targets, counted)
         out = np.empty(len(targets))
         cuts = np.flatnonzero(np.diff(counted)) + 1
-        with self._working(len(targets)) as run:
-            for begin, end in zip([0, *cuts], [*cuts, len(targets)], strict=True):
-                if begin == end:
-                    continue
-                if counted[begin]:
-                    rows, numbers, weights = X[begin:end], targets[begin:end], weight[begin:end]
+        with self._working(len(targets)) as run, learning_bar(len(targets), self.verbose) as parts:
+            ranges = zip([0, *cuts], [*cuts, len(targets)], strict=True)
+            for part in (part for begin, end in ranges if begin < end for part in parts(begin, end)):
+                if counted[part.start]:
+                    rows, numbers, weights = X[part], targets[part], weight[part]
                     scores = self._learner.score_and_learn(rows, numbers, weights, run)
                     if self.update == "rows":
                         self._errors.learn(rows, numbers - scores[:, 0], weights, run)
                 else:
-                    scores = self._learner.scores(X[begin:end], run)
-                out[begin:end] = scores[:, 0]
+                    scores = self._learner.scores(X[part], run)
+                out[part] = scores[:, 0]
         self._take_over(update)
         return out

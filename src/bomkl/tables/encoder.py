@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from bomkl._repr import ShowsState
 from bomkl._validation import check_choice, check_count
 from bomkl.tables.cells import Kind, check_kinds, is_gap, kind_of_cells
 from bomkl.tables.columns import LARGEST, Change, Column, Targets, column_width, first_kind
@@ -96,7 +97,7 @@ class Update:
     n_rows: int
 
 
-class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Turn tables with texts, gaps and dates into numbers, while they stream.
 
     Numbers stay as they are; a gap becomes the mean of the values so far. Categories become the mean target of the rows
@@ -299,6 +300,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
     # ------------------------------------------------------------ insight
+
+    def _shown_state(self) -> list[tuple[str, str]]:
+        if not hasattr(self, "_columns"):
+            return []
+        kinds = [(str(name), kind or "no value yet") for name, kind in self.kinds_.items()]
+        return [("rows", f"{self._n_rows:,}"), ("columns of numbers", str(self.n_features_out_)), *kinds]
 
     @property
     def kinds_(self) -> dict[Any, Kind | None]:
