@@ -10,6 +10,8 @@
 #include "auto_newton.hpp"
 #include "auto_one_row.hpp"
 #include "auto_rounds.hpp"
+#include "to_numpy.hpp"
+#include "tree_arrays.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -18,15 +20,6 @@ namespace bomkl {
 namespace {
 
 using namespace automatic;
-
-template <class T, int dimensions>
-using In = nb::ndarray<const T, nb::ndim<dimensions>, nb::c_contig, nb::device::cpu>;
-template <class T, int dimensions>
-using InOut = nb::ndarray<T, nb::ndim<dimensions>, nb::c_contig, nb::device::cpu>;
-
-void require(bool holds, const char* rule) {
-    if (!holds) throw std::invalid_argument(rule);
-}
 
 const InstructionSet& (*chosen)() = nullptr;
 
@@ -265,26 +258,29 @@ public:
         const Columns columns{int(d), mean.data(), deviation.data(), middle.data(), nb::cast<double>(geometry.attr("common")),
                               sorted.data(), sorted.shape(1), table.data(), normal_mean.data(), normal_deviation.data(),
                               axes.data(), first.data(), second.data(), clip, far, leading};
+        Codes coding;
+        if (const nb::object known = geometry.attr("coding"); !known.is_none()) {
+            const auto cuts = array_of<double, 1>(known, "cuts");
+            const auto starts = array_of<std::int64_t, 1>(known, "starts");
+            require_coding(cuts, starts, d);
+            static const double none = 0;  // of columns that are all constant there are no cuts
+            coding = {cuts.size() ? cuts.data() : &none, starts.data()};
+        }
         std::vector<OneComponent> parts;
-        std::size_t i = 0;
+        std::vector<OneBoosted> boosted;
+        std::vector<OneForest> forests;
+        std::size_t place = 0;
         for (nb::handle component : components_) {
-            const nb::object features = component.attr("features"), regression = component.attr("regression");
-            keep_ = nb::make_tuple(keep_, features, regression);
-            parts.push_back({nb::cast<int>(views[i++]), false, {}, regression_of(regression), nb::cast<int>(regression.attr("open")),
-                             {}, {}, {}, {}, {}});
-            OneComponent& part = parts.back();
-            require(part.open >= 0 && part.open < kBlock && part.m.outputs == outputs && part.view >= -1 && part.view < n_views,
-                    "a component does not fit its learner");
-            if (part.view < 0) {
-                part.both = nb::cast<bool>(features.attr("both"));
-                require(std::size_t(part.m.rank) == (part.both ? 2 * d : d) + 1, "the columns do not fit their component");
-            } else {
-                part.map = kernel_map(int(part.view == leading_view ? std::size_t(leading) : d), nb::cast<int>(features.attr("number")),
-                                      nb::cast<double>(features.attr("scale")), array_of<float, 3>(features, "landmarks"),
-                                      array_of<float, 1>(features, "norms"), array_of<float, 3>(features, "whiten"),
-                                      nb::cast<int>(features.attr("rank")));
-                require(part.map.rank + 1 == part.m.rank && part.map.rank_tiles == part.m.tiles, "a kernel does not fit its component");
-            }
+            keep_ = nb::make_tuple(keep_, component);
+            const std::string kind = nb::cast<std::string>(component.attr("kind"));
+            require(kind == "newton" || coding.cuts, "trees need codes of the columns");
+            if (kind == "newton")
+                parts.push_back(newton_of(component, place, nb::cast<int>(views[place]), d, leading, outputs));
+            else if (kind == "boosted")
+                boosted.push_back(boosted_of(component, place, d, outputs));
+            else
+                forests.push_back(forest_of(component, place, d, outputs, task));
+            ++place;
         }
         auto w = changing_array_of<double, 2>(combination, "stack_w");
         auto P = changing_array_of<double, 3>(combination, "stack_covariance");
@@ -292,11 +288,11 @@ public:
         loss_sum_ = changing_array_of<double, 1>(combination, "loss_sum");
         error_sum_ = changing_array_of<double, 1>(combination, "error_sum");
         keep_ = nb::make_tuple(keep_, combination);
-        const std::size_t m = parts.size();
+        const std::size_t m = place;
         require(m > 0 && weights.size() == m && w.shape(1) == m && P.shape(0) == w.shape(0) && P.shape(1) == m && P.shape(2) == m &&
                     log_final.size() == w.shape(0) + 1 && loss_sum_.size() == m && error_sum_.size() == m,
                 "the arrays of a combination do not fit together");
-        row_.emplace(primitives(), columns, std::move(parts),
+        row_.emplace(primitives(), columns, std::move(parts), coding, std::move(boosted), std::move(forests),
                      Combination{int(m), int(w.shape(0)), w.data(), P.data(), weights.data(), log_final.data(), share}, outputs_, task_);
     }
 
@@ -310,10 +306,10 @@ public:
         return true;
     }
 
-    // Scores a row and learns it: y is a class number or scaled target. False, with nothing changed, where another thread may
-    // be reading this learner, the row closes a block, or `score` would refuse it.
+    // Scores a row and learns it: y is a class number or target, `target` the same or scaled. False, with nothing changed, where
+    // another thread may be reading this learner, the row closes a block, or `score` would refuse it.
     // What a count of mistakes is kept in, by the name of "_mistakes", is counted up in the same step.
-    bool learn(nb::object learner, In<double, 1> x, double y, double weight, InOut<double, 1> out, double largest,
+    bool learn(nb::object learner, In<double, 1> x, double y, double target, double weight, InOut<double, 1> out, double largest,
                InOut<double, 1> error_rows, In<std::int64_t, 1> places, nb::dict counts) {
         if (nb::cast<bool>(learner.attr("shared")) || !row_->has_room() || places.size() != row_->size()) return false;
         if (!score(x, out, largest)) return false;
@@ -322,18 +318,20 @@ public:
             std::fill(target_.begin(), target_.end(), 0.0);
             target_[std::size_t(y)] = 1;
         } else {
-            target_[0] = y;
+            target_[0] = target;
         }
+        const auto seen = nb::cast<std::int64_t>(learner.attr("seen"));
+        add_to_sample(learner.attr("sample"), y, weight, seen);
         row_->learn(target_.data(), weight, loss_sum_.data(), error_sum_.data());
         for (std::size_t i = 0; i < places.size(); ++i)
             if (places.data()[i] >= 0 && std::size_t(places.data()[i]) < error_rows.size()) error_rows.data()[places.data()[i]] += 1;
-        std::size_t i = 0;
-        for (nb::handle component : components_) {
-            const nb::object regression = component.attr("regression");
-            regression.attr("open") = row_->open(i++);
+        for (const OneComponent& each : row_->newton()) {
+            const nb::object regression = components_[each.place].attr("regression");
+            regression.attr("open") = each.open;
             regression.attr("unchecked") = nb::cast<double>(regression.attr("unchecked")) + weight;
         }
-        learner.attr("seen") = nb::cast<std::int64_t>(learner.attr("seen")) + 1;
+        for (const OneForest& each : row_->forests()) components_[each.place].attr("open") = each.open;
+        learner.attr("seen") = seen + 1;
         if (point_error(out_.data(), target_.data(), outputs_, task_) == 1 && counts.contains("_mistakes"))
             counts["_mistakes"] = nb::cast<std::int64_t>(counts["_mistakes"]) + 1;
         return true;
@@ -349,6 +347,66 @@ private:
         auto M = changing_array_of<double, 2>(r, "M"), a = changing_array_of<double, 2>(r, "a");
         auto c = changing_array_of<double, 1>(r, "c"), trace = changing_array_of<double, 1>(r, "trace");
         return component(w, P, rows, U, M, c, a, V, trace);
+    }
+
+    static OneComponent newton_of(nb::handle component, std::size_t place, int view, std::size_t d, int n_leading, int outputs) {
+        const nb::object features = component.attr("features"), regression = component.attr("regression");
+        OneComponent part{place, view, false, {}, regression_of(regression), nb::cast<int>(regression.attr("open")), {}, {}, {}, {}, {}};
+        require(part.open >= 0 && part.open < kBlock && part.m.outputs == outputs && view >= -1 && view < n_views,
+                "a component does not fit its learner");
+        if (view < 0) {
+            part.both = nb::cast<bool>(features.attr("both"));
+            require(std::size_t(part.m.rank) == (part.both ? 2 * d : d) + 1, "the columns do not fit their component");
+        } else {
+            part.map = kernel_map(int(view == leading_view ? std::size_t(n_leading) : d), nb::cast<int>(features.attr("number")),
+                                  nb::cast<double>(features.attr("scale")), array_of<float, 3>(features, "landmarks"),
+                                  array_of<float, 1>(features, "norms"), array_of<float, 3>(features, "whiten"),
+                                  nb::cast<int>(features.attr("rank")));
+            require(part.map.rank + 1 == part.m.rank && part.map.rank_tiles == part.m.tiles,
+                    "a kernel does not fit its component");
+        }
+        return part;
+    }
+
+    static OneBoosted boosted_of(nb::handle component, std::size_t place, std::size_t d, int outputs) {
+        const auto nodes = array_of<std::int32_t, 2>(component, "nodes");
+        const auto roots = array_of<std::int32_t, 1>(component, "roots"), of = array_of<std::int32_t, 1>(component, "outputs");
+        const auto values = array_of<float, 1>(component, "values");
+        const auto base = array_of<double, 1>(component, "base");
+        require_trees(nodes, roots, values.size(), d);
+        require(of.size() == roots.size() && base.size() == std::size_t(outputs) &&
+                    std::all_of(of.data(), of.data() + of.size(), [&](std::int32_t k) { return k >= 0 && k < outputs; }),
+                "boosted trees do not fit their learner");
+        return {place, as_nodes(nodes), roots.data(), of.data(), roots.size(), values.data(), base.data()};
+    }
+
+    static OneForest forest_of(nb::handle component, std::size_t place, std::size_t d, int outputs, int task) {
+        const auto nodes = array_of<std::int32_t, 2>(component, "nodes");
+        const auto roots = array_of<std::int32_t, 1>(component, "roots");
+        auto table = changing_array_of<float, 2>(component, "table");
+        auto open_leaves = changing_array_of<std::int32_t, 2>(component, "open_leaves");
+        auto open_y = changing_array_of<double, 2>(component, "open_y");
+        auto open_weight = changing_array_of<double, 1>(component, "open_weight");
+        const int open = nb::cast<int>(component.attr("open"));
+        require_trees(nodes, roots, table.shape(0), d);
+        require(open_y.shape(1) == std::size_t(outputs) && nb::cast<int>(component.attr("task")) == task,
+                "a forest does not fit its learner");
+        return {place,
+                forest_rows(nodes, roots, table, array_of<double, 1>(component, "prior"), open_leaves, open_y, open_weight, task, open),
+                open};
+    }
+
+    // Puts the row that was scored last among those that wait, where the sample takes it.
+    void add_to_sample(const nb::object& sample, double y, double weight, std::int64_t seen) {
+        if (sample.is_none()) return;
+        std::int64_t at = -1;
+        sample_places(nb::cast<std::uint64_t>(sample.attr("seed")), std::uint64_t(seen), 1,
+                      nb::cast<std::uint64_t>(sample.attr("size")), &at);
+        if (at < 0) return;
+        const std::vector<std::uint8_t>& codes = row_->codes();
+        nb::cast<nb::list>(sample.attr("waiting"))
+            .append(nb::make_tuple(to_numpy(std::vector<std::int64_t>{at}), to_numpy(codes, {std::size_t(1), codes.size()}),
+                                   to_numpy(std::vector<double>{y}), to_numpy(std::vector<double>{weight})));
     }
 
     bool fits(const In<double, 1>& x, const InOut<double, 1>& out) const {
@@ -388,7 +446,7 @@ void bind_auto(nb::module_& m, const InstructionSet& (*chosen_set)()) {
              "relevance_standard"_a, "relevance_normal"_a, "views"_a, "clip"_a, "far"_a, "leading"_a, "share"_a, "outputs"_a,
              "task"_a)
         .def("score", &OneRowOfLearner::score, "x"_a, "out"_a, "largest"_a)
-        .def("learn", &OneRowOfLearner::learn, "learner"_a, "x"_a, "y"_a, "weight"_a, "out"_a, "largest"_a, "error_rows"_a, "places"_a, "counts"_a);
+        .def("learn", &OneRowOfLearner::learn, "learner"_a, "x"_a, "y"_a, "target"_a, "weight"_a, "out"_a, "largest"_a, "error_rows"_a, "places"_a, "counts"_a);
     m.def("linear_scores", &bind_linear_scores, "features"_a, "w"_a, "rank"_a, "out"_a);
     m.def("combine_scores", &bind_combine_scores, "w"_a, "P"_a, "weights"_a, "log_final"_a, "scores"_a, "task"_a, "out"_a);
     m.def("combine_rows", &bind_combine_rows, "w"_a, "P"_a, "weights"_a, "log_final"_a, "share"_a, "scores"_a, "y"_a,

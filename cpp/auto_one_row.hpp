@@ -14,6 +14,7 @@
 #include "auto_combination.hpp"
 #include "auto_features.hpp"
 #include "auto_newton.hpp"
+#include "auto_trees.hpp"
 
 namespace bomkl::automatic {
 
@@ -32,7 +33,28 @@ struct Columns {  // as class Geometry has them
     int leading;
 };
 
+struct Codes {  // as class Coding has them; columns without trees have none
+    const double* cuts = nullptr;
+    const std::int64_t* starts = nullptr;
+};
+
+struct OneBoosted {
+    std::size_t place;  // among all components
+    const Node* nodes;
+    const std::int32_t *roots, *outputs;
+    std::size_t trees;
+    const float* values;
+    const double* base;
+};
+
+struct OneForest {
+    std::size_t place;
+    ForestRows rows;
+    int open;
+};
+
 struct OneComponent {
+    std::size_t place;
     int view;  // of its kernel; -1 for the columns themselves
     bool both; // columns: with their normal scores
     KernelMap map;
@@ -45,10 +67,12 @@ struct OneComponent {
 
 class OneRow {
 public:
-    OneRow(const Primitives<float>& with, const Columns& columns, std::vector<OneComponent> components, Combination combination,
-           int outputs, Task task)
-        : with_(with), columns_(columns), components_(std::move(components)), combiner_(combination, outputs, task),
-          outputs_(outputs), task_(task), x_(columns.columns), scores_(components_.size() * outputs), g_(outputs), p_(outputs) {
+    OneRow(const Primitives<float>& with, const Columns& columns, std::vector<OneComponent> components, const Codes& coding,
+           std::vector<OneBoosted> boosted, std::vector<OneForest> forests, Combination combination, int outputs, Task task)
+        : with_(with), columns_(columns), components_(std::move(components)), coding_(coding), boosted_(std::move(boosted)),
+          forests_(std::move(forests)), combiner_(combination, outputs, task), outputs_(outputs), task_(task),
+          x_(columns.columns), codes_(coding.cuts ? columns.columns : 0),
+          scores_((components_.size() + boosted_.size() + forests_.size()) * outputs), g_(outputs), p_(outputs) {
         for (OneComponent& each : components_) {
             each.features.assign(each.m.width(), 0.0f);
             each.transposed.assign(std::size_t(each.m.rank) * kTile, 0.0f);
@@ -76,16 +100,20 @@ public:
             std::copy_n(x, x_.size(), x_.begin());
             make_views();
             for (OneComponent& each : components_) make_features(each);
+            if (coding_.cuts) code_rows(x_.data(), 1, x_.size(), coding_.cuts, coding_.starts, codes_.data());
             known_ = true;
         }
-        for (std::size_t i = 0; i < components_.size(); ++i) {
-            OneComponent& each = components_[i];
+        for (OneComponent& each : components_) {
             products(each, each.open);
-            score_row(each.m, each.open, each.features.data(), each.column.data(), scores_.data() + i * outputs_);
+            score_row(each.m, each.open, each.features.data(), each.column.data(), scores_of(each.place));
         }
+        for (const OneBoosted& each : boosted_)
+            boosted_scores(each.nodes, each.roots, each.outputs, each.trees, each.values, each.base, outputs_, codes_.data(), 1,
+                           codes_.size(), scores_of(each.place));
+        for (OneForest& each : forests_) each.rows.score(codes_.data(), each.open, scores_of(each.place));
         centred_ = scores_;
         if (task_ == Task::multiclass)
-            for (std::size_t i = 0; i < components_.size(); ++i) {
+            for (std::size_t i = 0; i < size(); ++i) {
                 double total = 0;
                 for (int k = 0; k < outputs_; ++k) total += scores_[i * outputs_ + k];
                 for (int k = 0; k < outputs_; ++k) centred_[i * outputs_ + k] -= total / outputs_;
@@ -94,13 +122,13 @@ public:
     }
 
     bool has_room() const {
-        return std::all_of(components_.begin(), components_.end(), [](const OneComponent& each) { return each.open < kBlock - 1; });
+        const auto roomy = [](const auto& each) { return each.open < kBlock - 1; };
+        return std::all_of(components_.begin(), components_.end(), roomy) && std::all_of(forests_.begin(), forests_.end(), roomy);
     }
 
     // Learns the row that was scored last.
     void learn(const double* y, double weight, double* loss_sum, double* error_sum) {
-        for (std::size_t i = 0; i < components_.size(); ++i) {
-            OneComponent& each = components_[i];
+        for (OneComponent& each : components_) {
             Component& m = each.m;
             const int u = each.open;
             float* row = m.rows + u * m.width();
@@ -111,18 +139,23 @@ public:
             for (int k = 0; k < m.rank; ++k) each.transposed[std::size_t(k) * kTile + u] = m.U[u * m.width() + k];
             multiply(with_, x.data(), m.width(), 1, m.rank, each.transposed.data(), 1, own, kTile);
             each.column[u] = double(own[u]);
-            learn_row(with_, m, u, each.column.data(), scores_.data() + i * outputs_, y, weight, task_, 0.0, g_.data(), p_.data());
+            learn_row(with_, m, u, each.column.data(), scores_of(each.place), y, weight, task_, 0.0, g_.data(), p_.data());
             each.open = u + 1;
         }
+        for (OneForest& each : forests_) each.rows.learn(y, weight, each.open++);
         combiner_.learn(centred_.data(), y, weight, loss_sum, error_sum);
     }
 
-    int open(std::size_t i) const { return components_[i].open; }
-    std::size_t size() const { return components_.size(); }
+    const std::vector<OneComponent>& newton() const { return components_; }
+    const std::vector<OneForest>& forests() const { return forests_; }
+    const std::vector<std::uint8_t>& codes() const { return codes_; }  // of the row that was scored last
+    std::size_t size() const { return scores_.size() / outputs_; }     // components
     int columns() const { return columns_.columns; }
     int outputs() const { return outputs_; }
 
 private:
+    double* scores_of(std::size_t place) { return scores_.data() + place * outputs_; }
+
     void make_views() {
         const Columns& c = columns_;
         const auto scaled = [&](const double* middle, auto scale, double limit, std::vector<float>& out) {
@@ -164,13 +197,18 @@ private:
     const Primitives<float>& with_;
     Columns columns_;
     std::vector<OneComponent> components_;
+    Codes coding_;
+    std::vector<OneBoosted> boosted_;
+    std::vector<OneForest> forests_;
     Combiner combiner_;
     int outputs_;
     Task task_;
     bool known_ = false;
     std::array<bool, n_views> needed_{};
     std::array<std::vector<float>, n_views> views_;
-    std::vector<double> x_, scores_, centred_, g_, p_;
+    std::vector<double> x_;
+    std::vector<std::uint8_t> codes_;
+    std::vector<double> scores_, centred_, g_, p_;
 };
 
 }  // namespace bomkl::automatic

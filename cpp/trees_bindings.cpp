@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <tuple>
 
-#include "auto_trees.hpp"
 #include "to_numpy.hpp"
+#include "tree_arrays.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -16,19 +16,6 @@ namespace bomkl {
 namespace {
 
 using namespace automatic;
-
-template <class T, int dimensions>
-using In = nb::ndarray<const T, nb::ndim<dimensions>, nb::c_contig, nb::device::cpu>;
-template <class T, int dimensions>
-using InOut = nb::ndarray<T, nb::ndim<dimensions>, nb::c_contig, nb::device::cpu>;
-
-void require(bool holds, const char* rule) {
-    if (!holds) throw std::invalid_argument(rule);
-}
-
-void require_nodes(const In<std::int32_t, 2>& nodes) { require(nodes.shape(1) == 2, "a node is two numbers"); }
-
-const Node* as_nodes(const In<std::int32_t, 2>& nodes) { return reinterpret_cast<const Node*>(nodes.data()); }
 
 auto nodes_to_numpy(const std::vector<Node>& nodes) {
     std::vector<std::int32_t> flat;
@@ -39,13 +26,8 @@ auto nodes_to_numpy(const std::vector<Node>& nodes) {
 
 void bind_code_rows(In<double, 2> x, In<double, 1> cuts, In<std::int64_t, 1> starts, InOut<std::uint8_t, 2> out) {
     const std::size_t d = x.shape(1);
-    require(starts.size() == d + 1 && out.shape(0) == x.shape(0) && out.shape(1) == d,
-            "the shapes of codes do not fit together");
-    for (std::size_t j = 0; j < d; ++j)
-        require(
-            starts.data()[j] >= 0 && starts.data()[j] <= starts.data()[j + 1] && starts.data()[j + 1] - starts.data()[j] <= 255,
-            "a column has at most 255 cuts");
-    require(starts.data()[d] <= std::int64_t(cuts.size()), "a column has cuts that are not there");
+    require_coding(cuts, starts, d);
+    require(out.shape(0) == x.shape(0) && out.shape(1) == d, "the shapes of codes do not fit together");
     nb::gil_scoped_release release;
     code_rows(x.data(), x.shape(0), d, cuts.data(), starts.data(), out.data());
 }
@@ -101,29 +83,13 @@ auto bind_grow_forest(In<std::uint8_t, 2> codes, In<double, 2> y, In<double, 1> 
     return std::make_tuple(nodes_to_numpy(nodes), to_numpy(std::move(roots)), leaves);
 }
 
-ForestRows forest_of(const In<std::int32_t, 2>& nodes, const In<std::int32_t, 1>& roots, InOut<float, 2>& table,
-                     const In<double, 1>& prior, InOut<std::int32_t, 2>& open_leaves, InOut<double, 2>& open_y,
-                     InOut<double, 1>& open_weight, int task, int open) {
-    require_nodes(nodes);
-    require(task >= 0 && task <= int(Task::huber), "unknown task");
-    const std::size_t outputs = open_y.shape(1);
-    require(roots.size() > 0 && table.shape(1) == prior.size() && outputs > 0 &&
-                table.shape(1) == (Task(task) == Task::multiclass ? outputs : 2) && open_leaves.shape(0) == roots.size() &&
-                open_leaves.shape(1) == kBlock && open_y.shape(0) == kBlock && open_weight.size() == kBlock && open >= 0 &&
-                open <= kBlock,
-            "the arrays of a forest do not fit together");
-    return ForestRows({as_nodes(nodes), roots.data(), int(roots.size()), table.data(), int(table.shape(1)), prior.data(),
-                       open_leaves.data(), open_y.data(), open_weight.data()},
-                      int(outputs), Task(task));
-}
-
 // Scores n rows, each just before it is learned; `to_boundary` rows fill the open block, later ones have 64. Returns how many
 // rows the open block has in the end.
 int bind_forest_rows(In<std::int32_t, 2> nodes, In<std::int32_t, 1> roots, InOut<float, 2> table, In<double, 1> prior,
                      InOut<std::int32_t, 2> open_leaves, InOut<double, 2> open_y, InOut<double, 1> open_weight, int task,
                      In<std::uint8_t, 2> codes, In<double, 2> y, In<double, 1> weight, int open, int to_boundary,
                      InOut<double, 2> scores) {
-    ForestRows rows = forest_of(nodes, roots, table, prior, open_leaves, open_y, open_weight, task, open);
+    ForestRows rows = forest_rows(nodes, roots, table, prior, open_leaves, open_y, open_weight, task, open);
     const std::size_t n = codes.shape(0), outputs = open_y.shape(1);
     require(scores.shape(0) == n && scores.shape(1) == outputs && y.shape(0) == n && y.shape(1) == outputs &&
                 weight.size() == n && to_boundary >= 1 && open + to_boundary <= kBlock,
@@ -144,7 +110,7 @@ int bind_forest_rows(In<std::int32_t, 2> nodes, In<std::int32_t, 1> roots, InOut
 void bind_forest_scores(In<std::int32_t, 2> nodes, In<std::int32_t, 1> roots, InOut<float, 2> table, In<double, 1> prior,
                         InOut<std::int32_t, 2> open_leaves, InOut<double, 2> open_y, InOut<double, 1> open_weight, int task,
                         In<std::uint8_t, 2> codes, int open, InOut<double, 2> scores) {
-    ForestRows rows = forest_of(nodes, roots, table, prior, open_leaves, open_y, open_weight, task, open);
+    ForestRows rows = forest_rows(nodes, roots, table, prior, open_leaves, open_y, open_weight, task, open);
     const std::size_t n = codes.shape(0), outputs = open_y.shape(1);
     require(scores.shape(0) == n && scores.shape(1) == outputs, "the rows do not fit the forest");
     nb::gil_scoped_release release;
@@ -154,7 +120,7 @@ void bind_forest_scores(In<std::int32_t, 2> nodes, In<std::int32_t, 1> roots, In
 void bind_close_forest(In<std::int32_t, 2> nodes, In<std::int32_t, 1> roots, InOut<float, 2> table, In<double, 1> prior,
                        InOut<std::int32_t, 2> open_leaves, InOut<double, 2> open_y, InOut<double, 1> open_weight, int task,
                        int open) {
-    forest_of(nodes, roots, table, prior, open_leaves, open_y, open_weight, task, open).close(open);
+    forest_rows(nodes, roots, table, prior, open_leaves, open_y, open_weight, task, open).close(open);
 }
 
 bool bind_trees_are_sound(In<std::int32_t, 2> nodes, In<std::int32_t, 1> roots, std::size_t leaves, std::size_t columns) {

@@ -194,6 +194,7 @@ class OneRow:
         learner: Any,
         x: Double,
         y: float,
+        target: float,
         weight: float,
         out: Double,
         largest: float,

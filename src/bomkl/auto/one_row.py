@@ -12,6 +12,7 @@ from bomkl.auto.constants import SHARE
 from bomkl.auto.features import KernelFeatures, LinearFeatures
 from bomkl.auto.geometry import CLIP, FAR, VIEWS, view_width
 from bomkl.auto.newton import NewtonRegression
+from bomkl.auto.trees import is_tree
 
 
 def one_row_of(learner: Any) -> OneRow | None:
@@ -20,6 +21,9 @@ def one_row_of(learner: Any) -> OneRow | None:
         return None
     views = []
     for component in learner.components:
+        if is_tree(component):
+            views.append(-1)
+            continue
         if type(component) is not NewtonComponent or not isinstance(component.regression, NewtonRegression):
             return None
         if type(component.features) is KernelFeatures and component.features.geometry in VIEWS:

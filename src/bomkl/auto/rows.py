@@ -151,15 +151,14 @@ class RowLearner:
         A mistake is counted in ``counts["_mistakes"]``, if there is one, in the same step.
         """
         after = self.seen + 1
-        if self.support is None or after % BLOCK == 0 or after == PRUNE_AT * self.settings.budget or self.shared:
+        if self.support is None or after % BLOCK == 0 or self._rows_to_event() == 1 or self.shared:
             return None
         self.one_row = self.one_row or one_row_of(self)
         if self.one_row is None:
             return None
-        if self.settings.regression:
-            y = float(self._targets(np.array([y]))[0, 0])
+        target = float(self._targets(np.array([y]))[0, 0]) if self.settings.regression else y
         out, places = np.empty(self.outputs), np.array(self._places(), dtype=np.int64)
-        learned = self.one_row.learn(self, x, y, 1.0, out, LARGEST, self.error_rows, places, counts)
+        learned = self.one_row.learn(self, x, y, target, 1.0, out, LARGEST, self.error_rows, places, counts)
         return out * self.spread + self.centre if learned else None
 
     def score_one(self, x: Float) -> Float | None:

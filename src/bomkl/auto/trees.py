@@ -174,7 +174,7 @@ class Forest(_TreeComponent):
 
     def score_and_learn(self, views: Views, y: Float, weight: Float, task: Task, forget: float, seen: int) -> Float:
         """Score rows, each just before the leaves learn from it."""
-        to_boundary = BLOCK - self.open
+        to_boundary = BLOCK - seen % BLOCK
         if len(y) >= to_boundary:
             self._own()
         out = np.empty(y.shape)
@@ -267,8 +267,8 @@ class Forest(_TreeComponent):
         forest = cls.of(name, nodes, roots, shape.task, table, prior)
         weight = saved.array("open_weight", (None,), low=0.0)
         n = forest.open = len(weight)
-        if n >= BLOCK:
-            raise saved.wrong("open_weight", f"weights of less than {BLOCK} rows", n)
+        if n > shape.most_open:
+            raise saved.wrong("open_weight", f"weights of at most {shape.most_open} rows, those of the open block", n)
         forest.open_weight[:n] = weight
         forest.open_y[:n] = saved.array("open_y", (n, shape.outputs), low=-_LARGEST_MEAN, high=_LARGEST_MEAN)
         forest.open_leaves[:, :n] = saved.array("open_leaves", (len(roots), n), np.int32, 0, len(table) - 1)
