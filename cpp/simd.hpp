@@ -19,6 +19,20 @@ inline constexpr int kBytes = BOMKL_VECTOR_BYTES;
 template <class T>
 struct Simd;
 
+// 2^(i / 32), rounded to the nearest double; written out because std::exp2 is no constant expression everywhere
+// clang-format off
+inline constexpr double kPowersOfTwo[32] = {
+    0x1p0, 0x1.059b0d3158574p0, 0x1.0b5586cf9890fp0, 0x1.11301d0125b51p0,
+    0x1.172b83c7d517bp0, 0x1.1d4873168b9aap0, 0x1.2387a6e756238p0, 0x1.29e9df51fdee1p0,
+    0x1.306fe0a31b715p0, 0x1.371a7373aa9cbp0, 0x1.3dea64c123422p0, 0x1.44e086061892dp0,
+    0x1.4bfdad5362a27p0, 0x1.5342b569d4f82p0, 0x1.5ab07dd485429p0, 0x1.6247eb03a5585p0,
+    0x1.6a09e667f3bcdp0, 0x1.71f75e8ec5f74p0, 0x1.7a11473eb0187p0, 0x1.82589994cce13p0,
+    0x1.8ace5422aa0dbp0, 0x1.93737b0cdc5e5p0, 0x1.9c49182a3f09p0, 0x1.a5503b23e255dp0,
+    0x1.ae89f995ad3adp0, 0x1.b7f76f2fb5e47p0, 0x1.c199bdd85529cp0, 0x1.cb720dcef9069p0,
+    0x1.d5818dcfba487p0, 0x1.dfc97337b9b5fp0, 0x1.ea4afa2a490dap0, 0x1.f50765b6e454p0
+};
+// clang-format on
+
 // The bits of 2^(i / size), less what Simd::power adds to them for i.
 template <class T, class Bits, int size_bits, int mantissa_bits>
 struct PowerTable {
@@ -26,7 +40,7 @@ struct PowerTable {
     alignas(64) Bits entry[size];
     constexpr PowerTable() : entry{} {
         for (int i = 0; i < size; ++i)
-            entry[i] = __builtin_bit_cast(Bits, T(__builtin_exp2(double(i) / size))) - (Bits(i) << (mantissa_bits - bits));
+            entry[i] = __builtin_bit_cast(Bits, T(kPowersOfTwo[i * (32 / size)])) - (Bits(i) << (mantissa_bits - bits));
     }
 };
 

@@ -45,6 +45,18 @@ def add_to(tree):
             path.write_text(f"{before}\n\n{code}" if before else code, encoding="utf-8")
 
 
+def apply_diff(tree, page):
+    """Apply the changes of a page that are shown as a diff: a few lines of context, + for new lines."""
+    for name, diff in blocks(page):
+        path = Path(tree) / name
+        lines = diff.splitlines(keepends=True)
+        before = "".join(line[1:] for line in lines if line[0] == " ")
+        after = "".join(line[1:] for line in lines)
+        text = path.read_text(encoding="utf-8")
+        assert text.count(before) == 1, f"{page} does not fit {name}"
+        path.write_text(text.replace(before, after), encoding="utf-8")
+
+
 def main():
     tree = ROOT / "build" / "how-to"
     shutil.rmtree(tree, ignore_errors=True)

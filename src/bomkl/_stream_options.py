@@ -15,8 +15,6 @@ from bomkl._validation import (
     parameter_error,
 )
 
-FORMATS = ("svmlight", "csv", "tsv", "jsonl", "parquet", "arrow", "npz")
-
 
 @dataclass(frozen=True)
 class StreamOptions:
@@ -89,8 +87,6 @@ class StreamOptions:
 
     def __post_init__(self) -> None:
         owner = "open_stream"
-        if self.format is not None:
-            check_choice(owner, "format", self.format, FORMATS)
         check_bool(owner, "labels", self.labels)
         check_bool(owner, "header", self.header)
         check_bool(owner, "zero_based", self.zero_based)

@@ -35,7 +35,7 @@ from bomkl.partitions import (
     summary,
 )
 from bomkl.streams.errors import BadLines, StreamError
-from bomkl.streams.formats import READERS, format_of
+from bomkl.streams.formats import FORMATS, format_of
 from bomkl.streams.reading import Reading
 from bomkl.streams.schema import Schema
 from bomkl.streams.sources import Source, expand, open_source
@@ -165,7 +165,7 @@ class RowReader:
         bad = BadLines(options.on_bad_line == "skip")
         found = [
             each.encode(self.schema, options, bad)
-            for each in READERS[format](file, Reading(part.name, options, lambda: self.schema, bad))
+            for each in FORMATS[format].read(file, Reading(part.name, options, lambda: self.schema, bad))
         ]
         if not found:
             return np.empty((0, self.schema.n_features)), np.empty(0)

@@ -119,7 +119,7 @@ def read_settings(algorithm: AlgorithmOptions, rows: RowOptions) -> Settings:
 
 def row_settings(options: RowOptions, file: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Those settings of `open_stream` that differ from its defaults, checked; options override the file."""
-    from bomkl._stream_options import StreamOptions
+    from bomkl.streams.formats import checked_options
 
     chosen = dict(file or {})
     names = {each.name: each.default for each in dataclasses.fields(RowOptions)}
@@ -136,7 +136,7 @@ def row_settings(options: RowOptions, file: Mapping[str, Any] | None = None) -> 
             raise UsageError(f"{name} in the table [rows] must be a list of columns. Got {chosen[name]!r} instead.")
     try:
         with usage():
-            StreamOptions(**stream_arguments(chosen, as_tables=True))
+            checked_options(**stream_arguments(chosen, as_tables=True))
     except TypeError as error:
         raise UsageError(f"The table [rows] holds a value of a wrong kind ({error}). Got {chosen} instead.") from error
     return {name: value for name, value in chosen.items() if value != names[name]}

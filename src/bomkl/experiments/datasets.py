@@ -32,22 +32,26 @@ class MissingDataError(RuntimeError):
 
 @dataclass(frozen=True)
 class DatasetSpec:
-    """What is known about one data set before it is read; see ``datasets.toml`` for the meaning of each field."""
+    """What is known about one data set before it is read; see ``datasets.toml`` for the meaning of each field.
+
+    `budget` is for data sets that are not the paper's: the budget per kernel in Table 2. Without, it is in Table 1 only.
+    """
 
     name: str
     rows: int
     columns: int
     file: str
-    sources: tuple[str, ...]
-    format: str
-    scaling: Literal["none", "minmax"]
-    scaling_note: str
-    dtype: Literal["float32", "float64"]
-    citation: str
-    licence: str
-    access: Literal["automatic", "large", "registration", "local"]
+    sources: tuple[str, ...] = ()
+    format: str = "svmlight"
+    scaling: Literal["none", "minmax"] = "none"
+    scaling_note: str = "as distributed"
+    dtype: Literal["float32", "float64"] = "float64"
+    citation: str = ""
+    licence: str = ""
+    access: Literal["automatic", "large", "registration", "local"] = "local"
     stands_for: str | None = None
     sha256: str | None = None
+    budget: int | None = None
 
     @property
     def source_files(self) -> tuple[str, ...]:
@@ -89,6 +93,12 @@ def _paper_datasets() -> dict[str, DatasetSpec]:
 def registry() -> dict[str, DatasetSpec]:
     """Return every known data set by name: the paper's in the order of its appendix, then the registered ones."""
     return _paper_datasets() | _registered
+
+
+def own_datasets(table: int) -> list[str]:
+    """Return the registered data sets that are not the paper's and have a place in a table."""
+    own = [spec for name, spec in _registered.items() if name not in _paper_datasets()]
+    return [spec.name for spec in own if table == 1 or spec.budget is not None]
 
 
 def register_dataset(spec: DatasetSpec) -> None:
@@ -157,7 +167,8 @@ def how_to_get(spec: DatasetSpec) -> str:
     if spec.access == "registration":
         return f"{spec.name} needs its owner's consent: {spec.licence}; put {wanted} into {folder}."
     if spec.access == "local":
-        return f"{spec.name} is a part that was cut by hand: put {wanted} into {folder}, or fetch {spec.stands_for}."
+        other = f", or fetch {spec.stands_for}" if spec.stands_for else ""
+        return f"{spec.name} cannot be downloaded: put {wanted} into {folder}{other}."
     return f"{spec.name} comes from {', '.join(spec.sources)}; put {wanted} into {folder}."
 
 

@@ -11,7 +11,15 @@ from pathlib import Path
 from bomkl.experiments import bounds
 from bomkl.experiments.algorithms import FEATURE_ALGORITHMS, registered_algorithms, resolve_algorithm
 from bomkl.experiments.converters import DataFileError
-from bomkl.experiments.datasets import MissingDataError, data_folders, fetch, find_local, get_spec, how_to_get
+from bomkl.experiments.datasets import (
+    MissingDataError,
+    data_folders,
+    fetch,
+    find_local,
+    get_spec,
+    how_to_get,
+    own_datasets,
+)
 from bomkl.experiments.figures import spa_support_by_beta
 from bomkl.experiments.protocol import (
     FIGURE_DATASET,
@@ -88,7 +96,8 @@ class Request:
         asked += [f"algorithms {', '.join(self.algorithms)}"] if self.algorithms else []
         more = [*registered_algorithms(), *FEATURE_ALGORITHMS]
         held = [
-            f"Table {table} has the data sets {', '.join(published_table(table))} and the algorithms "
+            f"Table {table} has the data sets {', '.join([*published_table(table), *own_datasets(table)])} and the "
+            "algorithms "
             f"{', '.join([*next(iter(published_table(table).values())), *more])}."
             for table in self.wanted_tables
         ]
@@ -211,7 +220,8 @@ def prepare_folder(out: Path) -> None:
 
 
 def _all_datasets() -> list[str]:
-    return [*dict.fromkeys(name for table in (1, 2) for name in published_table(table)), "susy-sample"]
+    paper = dict.fromkeys(name for table in (1, 2) for name in published_table(table))
+    return [*paper, "susy-sample", *own_datasets(table=1)]
 
 
 def unavailable(request: Request) -> dict[str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bomkl.experiments.datasets import get_spec
+from bomkl.experiments.datasets import get_spec, own_datasets
 from bomkl.experiments.published import PUBLISHED_BETA, published_budget, published_table
 
 SPA = "BOMKC(SPA)"
@@ -101,6 +101,12 @@ def spa_beta(dataset: str) -> float:
     return PUBLISHED_BETA.get(whole, DEFAULTS["beta"]) * spec.rows / get_spec(whole).rows
 
 
+def table_budget(dataset: str) -> int:
+    """Return the budget per kernel of Table 2: the published one, or that of a data set of one's own."""
+    spec = get_spec(dataset)
+    return spec.budget if spec.budget is not None else published_budget(spec.stands_for or dataset)
+
+
 def table_cells(table: int, dataset: str, algorithms: Iterable[str], seeds: Iterable[int]) -> list[Cell]:
     """Return the cells of one data set's block of Table 1 or 2.
 
@@ -121,7 +127,7 @@ def table_cells(table: int, dataset: str, algorithms: Iterable[str], seeds: Iter
         One for each algorithm and seed.
     """
     seeds = list(seeds)
-    budget = published_budget(get_spec(dataset).stands_for or dataset) if table == 2 else None
+    budget = table_budget(dataset) if table == 2 else None
     cells = []
     for algorithm in algorithms:
         if algorithm == SPA:
@@ -139,7 +145,7 @@ def table_datasets(table: int, available: Iterable[str]) -> list[str]:
         names.append(name)
         if name == "susy" and "susy" not in available and "susy-sample" in available:
             names.append("susy-sample")
-    return names
+    return [*names, *own_datasets(table)]
 
 
 def figure_sensitivity_cells(seeds: Iterable[int]) -> list[Cell]:

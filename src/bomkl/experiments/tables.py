@@ -8,13 +8,12 @@ from typing import Literal
 
 from bomkl.experiments.datasets import get_spec
 from bomkl.experiments.document import Table, Value
-from bomkl.experiments.protocol import BUDGET_RIVALS, SPA, spa_beta, table_cells
+from bomkl.experiments.protocol import BUDGET_RIVALS, SPA, spa_beta, table_budget, table_cells
 from bomkl.experiments.published import (
     PublishedRow,
     Summary,
     agrees,
     known_reason,
-    published_budget,
     published_table,
 )
 from bomkl.experiments.results import Row
@@ -70,7 +69,7 @@ class BlockOfTable:
                 f"paper's {spa_beta('susy'):g}"
             )
         if self.table == 2:
-            parts.append(f"B = {published_budget(spec.stands_for or self.dataset)} for each kernel")
+            parts.append(f"B = {table_budget(self.dataset)} for each kernel")
         return f"Table {self.table}, {self.dataset} ({'; '.join(parts)})"
 
 

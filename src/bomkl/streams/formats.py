@@ -5,39 +5,74 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from typing import BinaryIO
+from dataclasses import dataclass
+from typing import Any, BinaryIO
 
+from bomkl._stream_options import StreamOptions
+from bomkl._validation import check_choice
 from bomkl.streams.arrow import read_arrow, read_parquet
 from bomkl.streams.delimited import read_delimited
 from bomkl.streams.jsonlines import read_jsonl
 from bomkl.streams.npz import read_npz
 from bomkl.streams.parts import Part
 from bomkl.streams.reading import Reading
-from bomkl.streams.sources import BINARY_FORMATS
+from bomkl.streams.sources import MAGIC_NUMBERS
 from bomkl.streams.svmlight import read_svmlight
 
-READERS: dict[str, Callable[[BinaryIO, Reading], Iterator[Part]]] = {
-    "svmlight": read_svmlight,
-    "csv": read_delimited,
-    "tsv": read_delimited,
-    "jsonl": read_jsonl,
-    "arrow": read_arrow,
-    "parquet": read_parquet,
-    "npz": read_npz,
-}
-_EXTENSIONS = {
-    ".svm": "svmlight",
-    ".libsvm": "svmlight",
-    ".svmlight": "svmlight",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".parquet": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".npz": "npz",
-}
+Reader = Callable[[BinaryIO, Reading], Iterator[Part]]
+
+
+@dataclass(frozen=True)
+class Format:
+    """A file format.
+
+    Parameters
+    ----------
+    read : callable
+        Takes an open file and a `Reading`, and yields parts: a `Table` where columns have names, else a `Matrix`.
+    extensions : tuple of str, default=()
+        Ends of file names, such as ``".csv"``.
+    magic : tuple of bytes, default=()
+        What files of a binary format begin with.
+    """
+
+    read: Reader
+    extensions: tuple[str, ...] = ()
+    magic: tuple[bytes, ...] = ()
+
+
+FORMATS: dict[str, Format] = {}
+
+
+def register_format(name: str, format: Format) -> None:
+    """Make a format known to `open_stream` and to every command.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    format : Format
+        How to tell it and how to read it.
+    """
+    FORMATS[name] = format
+    MAGIC_NUMBERS.update(dict.fromkeys(format.magic, name))
+
+
+register_format("svmlight", Format(read_svmlight, (".svm", ".libsvm", ".svmlight")))
+register_format("csv", Format(read_delimited, (".csv",)))
+register_format("tsv", Format(read_delimited, (".tsv",)))
+register_format("jsonl", Format(read_jsonl, (".jsonl", ".ndjson")))
+register_format("parquet", Format(read_parquet, (".parquet",), (b"PAR1",)))
+register_format("arrow", Format(read_arrow, (".arrow", ".feather"), (b"ARROW1", b"\xff\xff\xff\xff")))
+register_format("npz", Format(read_npz, (".npz",), (b"PK\x03\x04",)))
+
+
+def checked_options(**settings: Any) -> StreamOptions:
+    """Make options of settings, and refuse a format that is not known."""
+    options = StreamOptions(**settings)
+    if options.format is not None:
+        check_choice("open_stream", "format", options.format, tuple(FORMATS))
+    return options
 
 
 def format_of(path: str, head: bytes) -> str:
@@ -49,12 +84,13 @@ def format_of(path: str, head: bytes) -> str:
     ('csv', 'svmlight', 'jsonl')
     """
     name = re.sub(r"\.(gz|bz2|xz|zst|zstd)$", "", path.lower())
-    known = _EXTENSIONS.get(os.path.splitext(name)[1])
-    if known is not None:
-        return known
-    for magic, format in BINARY_FORMATS.items():
+    extension = os.path.splitext(name)[1]
+    for known, format in FORMATS.items():
+        if extension in format.extensions:
+            return known
+    for magic, known in MAGIC_NUMBERS.items():
         if head.startswith(magic):
-            return format
+            return known
     if head.lstrip().startswith(b"{"):
         return "jsonl"
     lines = head.splitlines()[:10]

@@ -19,7 +19,7 @@ from bomkl.streams.errors import StreamError
 from bomkl.streams.live import LiveFile, Pipe
 
 STDIN = "-"
-BINARY_FORMATS = {b"PAR1": "parquet", b"ARROW1": "arrow", b"\xff\xff\xff\xff": "arrow", b"PK\x03\x04": "npz"}
+MAGIC_NUMBERS: dict[bytes, str] = {}  # what files of binary formats begin with; `register_format` fills it
 _HEAD = 1 << 16  # bytes looked at to tell compression and format
 _COMPRESSION_MAGIC = 4  # bytes of the longest magic number below
 
@@ -125,7 +125,7 @@ def _raw_pipe(raw: Any) -> Any:
 
 def _tells_format(head: bytes) -> bool:
     """Whether the first bytes are enough to tell a format by: a magic number, or a line that is not a comment."""
-    if len(head) >= _HEAD or head.startswith(tuple(BINARY_FORMATS)):
+    if len(head) >= _HEAD or head.startswith(tuple(MAGIC_NUMBERS)):
         return True
     return any(line.strip() and not line.startswith(b"#") for line in head.split(b"\n")[:-1])
 

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from bomkl._stream_options import StreamOptions
 from bomkl.streams.errors import BadLineError, BadLines, StreamError
-from bomkl.streams.formats import READERS, format_of
+from bomkl.streams.formats import FORMATS, checked_options, format_of
 from bomkl.streams.labels import whole_if_possible
 from bomkl.streams.live import LiveFile
 from bomkl.streams.parts import Part, Rows
@@ -105,7 +105,7 @@ def open_stream(
     >>> X.tolist(), y.tolist()
     ([[4.5, 0.0, 1.0], [30.0, 1.0, 0.0]], ['cat', 'dog'])
     """
-    return Stream(expand(inputs), StreamOptions(**options), schema)
+    return Stream(expand(inputs), checked_options(**options), schema)
 
 
 class Stream:
@@ -322,7 +322,7 @@ class Stream:
                 format = self.options.format or format_of(source.path, head)
                 options = replace(self.options, format=format)
                 if head:
-                    yield from READERS[format](file, Reading(source.name, options, known, bad))
+                    yield from FORMATS[format].read(file, Reading(source.name, options, known, bad))
 
 
 def _join(rows: list[Rows]) -> Block:
