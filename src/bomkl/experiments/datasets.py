@@ -34,7 +34,7 @@ class MissingDataError(RuntimeError):
 class DatasetSpec:
     """What is known about one data set before it is read; see ``datasets.toml`` for the meaning of each field.
 
-    `budget` is for data sets that are not the paper's: the budget per kernel in Table 2. Without, it is in Table 1 only.
+    `budget` is for data sets of your own: the budget per kernel in Table 2. Without it, they are in Table 1 only.
     """
 
     name: str
