@@ -91,12 +91,15 @@ def main() -> None:
     options = parser(__doc__)
     options.add_argument("--rows", type=int, default=10_000_000, help="rows of each of the four streams")
     options.add_argument("--budget", type=int, default=16)
+    options.add_argument("--targets", choices=("classes", "numbers"), help="only these; both unless told")
+    options.add_argument("--drift", choices=("none", "adapt"), help="only this; both unless told")
     chosen = options.parse_args()
     rows = (
         row
-        for classes in (True, False)
+        for targets in ("classes", "numbers")
         for drift in (None, "adapt")
-        for row in measure(classes, drift, chosen.rows, chosen.budget)
+        if chosen.targets in (None, targets) and chosen.drift in (None, drift or "none")
+        for row in measure(targets == "classes", drift, chosen.rows, chosen.budget)
     )
     kept = report("endurance", rows, show, chosen.out)
     if not all(row["holds"] for row in kept):

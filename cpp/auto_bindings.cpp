@@ -328,7 +328,7 @@ public:
         for (const OneComponent& each : row_->newton()) {
             const nb::object regression = components_[each.place].attr("regression");
             regression.attr("open") = each.open;
-            regression.attr("unchecked") = nb::cast<double>(regression.attr("unchecked")) + weight;
+            regression.attr("unchecked") = nb::cast<double>(regression.attr("unchecked")) + std::max(weight, 1.0);
         }
         for (const OneForest& each : row_->forests()) components_[each.place].attr("open") = each.open;
         learner.attr("seen") = seen + 1;

@@ -122,8 +122,8 @@ private:
                 q += v_[i] * x[i];
             }
             const double shrink = h / (1 + h * q);
-            for (int i = 0; i < m; ++i)
-                for (int l = 0; l < m; ++l) P[i * m + l] -= shrink * v_[i] * v_[l];
+            for (int i = 0; i < m; ++i)  // symmetric to the bit: see close_block
+                for (int l = 0; l <= i; ++l) P[i * m + l] = P[l * m + i] = P[i * m + l] - shrink * v_[i] * v_[l];
         });
         for (int i = 0; i < m; ++i)
             for (int l = 0; l < m; ++l) c_.w[j * m + i] += P[i * m + l] * gradient_[l];

@@ -88,7 +88,10 @@ inline void close_block(const Primitives<float>& with, Component& m, int n) {
     std::copy(w.begin(), w.end(), m.w);
     const std::vector<float> v_transposed = gain_directions(with, m, n);
 
-    // P -= V^T c V, on and above the diagonal tiles; the rest is its mirror image
+    // P -= V^T c V, on and above the diagonal; the rest is its mirror image, to the bit, and has to be. Learning shrinks an error
+    // E of P with P itself, to (I - c v x^T) E (I - c v x^T)^T, but only where E is symmetric: the change v v^T is symmetric
+    // whatever v is, so what makes P differ from its mirror image stays for ever, while P goes to zero. In the end v = P^T x is
+    // no longer P x, and the change takes from P what is not there.
     std::vector<float> scaled(std::size_t(kTile) * kTile), change(width * kTile);
     const auto tile = [&](int q) { return m.P + std::size_t(q) * m.rank * kTile; };
     for (int q = 0; q < m.tiles; ++q) {
@@ -98,6 +101,9 @@ inline void close_block(const Primitives<float>& with, Component& m, int n) {
             for (int i = 0; i < kTile; ++i) scaled[std::size_t(t) * kTile + i] *= float(m.c[t]);
         multiply(with, v_transposed.data(), kTile, rows, n, scaled.data(), 1, change.data(), kTile);
         for (std::size_t i = 0; i < std::size_t(rows) * kTile; ++i) tile(q)[i] -= change[i];
+        float* diagonal = tile(q) + std::size_t(first) * kTile;
+        for (int i = 1; i < rows - first; ++i)
+            for (int j = 0; j < i; ++j) diagonal[std::size_t(i) * kTile + j] = diagonal[std::size_t(j) * kTile + i];
         for (int p = 0; p < q; ++p)
             transpose(tile(q) + std::size_t(p) * kTile * kTile, kTile, rows - first, kTile,
                       tile(p) + std::size_t(first) * kTile, kTile);

@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <atomic>
 #include <chrono>
 #include <climits>
 #include <condition_variable>
@@ -146,40 +147,43 @@ private:
 class WriterTurn : public ForkAware {
 public:
     void take(SignalWatch& watch) {
-        std::unique_lock<std::mutex> hold(mutex_);
-        if (owner_ == std::this_thread::get_id())
-            throw std::runtime_error("A model cannot be changed by a function that it calls while it learns.");
-        while (owner_ != std::thread::id()) {
-            ++waiting_;
-            free_.wait_for(hold, std::chrono::milliseconds(50));
-            --waiting_;
-            hold.unlock();
+        if (is_mine()) throw std::runtime_error("A model cannot be changed by a function that it calls while it learns.");
+        while (!try_take()) {
+            wait();
             watch.rest();
-            hold.lock();
         }
-        owner_ = std::this_thread::get_id();
     }
-    bool is_mine() {
-        std::lock_guard<std::mutex> hold(mutex_);
-        return owner_ == std::this_thread::get_id();
-    }
+    bool is_mine() const { return owner_ == std::this_thread::get_id(); }
     void give() {
-        std::lock_guard<std::mutex> hold(mutex_);
         owner_ = std::thread::id();
-        if (waiting_ > 0) free_.notify_one();
+        if (waiting_ == 0) return;
+        std::lock_guard<std::mutex> hold(mutex_);
+        free_.notify_one();
     }
     void renew() override {
         new (&mutex_) std::mutex;
         new (&free_) std::condition_variable;
         waiting_ = 0;
-        if (owner_ != std::this_thread::get_id()) owner_ = std::thread::id();
+        if (!is_mine()) owner_ = std::thread::id();
     }
 
 private:
+    bool try_take() {
+        std::thread::id nobody;
+        return owner_.compare_exchange_strong(nobody, std::this_thread::get_id());
+    }
+    // Until it may be free, but not so long that an interrupt would have to wait.
+    void wait() {
+        std::unique_lock<std::mutex> hold(mutex_);
+        ++waiting_;
+        if (owner_ != std::thread::id()) free_.wait_for(hold, std::chrono::milliseconds(50));
+        --waiting_;
+    }
+
+    std::atomic<std::thread::id> owner_ = std::thread::id();
+    std::atomic<int> waiting_ = 0;
     std::mutex mutex_;
     std::condition_variable free_;
-    int waiting_ = 0;
-    std::thread::id owner_;
 };
 
 // An engine that several Python threads may call, the interpreter lock released while it computes. Calls that learn wait for

@@ -2,14 +2,10 @@
 // process is forked between blocks, and the locks of the child are fresh: it has one thread.
 #pragma once
 
-#include <algorithm>
-#include <condition_variable>
+#include <atomic>
 #include <cstdint>
-#include <mutex>
-#include <new>
 #include <set>
 #include <stdexcept>
-#include <vector>
 
 namespace bomkl {
 
@@ -28,10 +24,13 @@ protected:
     ~ForkAware();
 };
 
-// The locks this thread holds.
-inline thread_local std::vector<const ModelLock*> held_locks;
+// The lock that this thread took last of those it holds: the head of a list.
+inline thread_local constinit ModelLock* last_held = nullptr;
 
 // Keeps forks and blocks apart. A thread that forks may be inside itself, in a Python kernel.
+//
+// One row passes it twice, so nobody takes a mutex. Of "I am inside" and "I fork" each side writes its own before it reads the
+// other's, and all four steps have one order: of two that come at once, at least one sees the other.
 class ForkGate {
 public:
     static ForkGate& instance() {
@@ -39,29 +38,26 @@ public:
         return *gate;
     }
     void enter() {
-        std::unique_lock<std::mutex> hold(mutex_);
-        changed_.wait(hold, [&] { return !forking_; });
-        ++inside_;
+        for (;;) {
+            ++inside_;
+            if (!forking_) return;
+            leave();
+            forking_.wait(true);
+        }
     }
     void leave() {
-        std::lock_guard<std::mutex> hold(mutex_);
         --inside_;
-        if (forking_) changed_.notify_all();
+        if (forking_) inside_.notify_all();
     }
     void before_fork() {
-        std::unique_lock<std::mutex> hold(mutex_);
-        changed_.wait(hold, [&] { return !forking_; });
-        forking_ = true;
-        changed_.wait(hold, [&] { return inside_ <= mine(); });
+        while (forking_.exchange(true)) forking_.wait(true);
+        for (int inside = inside_; inside > mine(); inside = inside_) inside_.wait(inside);
     }
     void after_fork_in_parent() {
-        std::lock_guard<std::mutex> hold(mutex_);
         forking_ = false;
-        changed_.notify_all();
+        forking_.notify_all();
     }
     void after_fork_in_child() {
-        new (&mutex_) std::mutex;
-        new (&changed_) std::condition_variable;
         forking_ = false;
         inside_ = mine();
         for (ForkAware* lock : locks_) lock->renew();
@@ -71,55 +67,52 @@ public:
     void remove(ForkAware* lock) { locks_.erase(lock); }
 
 private:
-    static int mine() { return held_locks.empty() ? 0 : 1; }
+    static int mine() { return last_held ? 1 : 0; }
 
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    bool forking_ = false;
-    int inside_ = 0;
+    std::atomic<bool> forking_ = false;
+    std::atomic<int> inside_ = 0;
     std::set<ForkAware*> locks_;
 };
 
 inline ForkAware::ForkAware() { ForkGate::instance().add(this); }
 inline ForkAware::~ForkAware() { ForkGate::instance().remove(this); }
 
+// Tickets: whoever asks draws the next, and is served when all before it are.
 class ModelLock : public ForkAware {
 public:
     ~ModelLock() = default;
 
-    bool held_by_this_thread() const { return std::find(held_locks.begin(), held_locks.end(), this) != held_locks.end(); }
+    bool held_by_this_thread() const {
+        for (const ModelLock* each = last_held; each; each = each->held_before_)
+            if (each == this) return true;
+        return false;
+    }
 
     void lock() {
         if (held_by_this_thread())
             throw std::runtime_error("A kernel cannot use the model that is calling it: the model would wait for itself.");
-        held_locks.reserve(held_locks.size() + 1);
-        if (held_locks.empty()) ForkGate::instance().enter();
-        std::unique_lock<std::mutex> hold(mutex_);
-        const std::uint64_t ticket = next_++;
-        served_.wait(hold, [&] { return serving_ == ticket; });
-        held_locks.push_back(this);
+        if (!last_held) ForkGate::instance().enter();
+        const std::uint32_t ticket = next_++;
+        for (std::uint32_t serving = serving_; serving != ticket; serving = serving_) serving_.wait(serving);
+        held_before_ = last_held;
+        last_held = this;
     }
+    // In the reverse order of lock, as scopes end.
     void unlock() {
-        {
-            std::lock_guard<std::mutex> hold(mutex_);
-            ++serving_;
-            if (serving_ != next_) served_.notify_all();
-        }
-        held_locks.erase(std::find(held_locks.begin(), held_locks.end(), this));
-        if (held_locks.empty()) ForkGate::instance().leave();
+        last_held = held_before_;
+        const std::uint32_t served = ++serving_;
+        if (served != next_) serving_.notify_all();
+        if (!last_held) ForkGate::instance().leave();
     }
 
     void renew() override {
-        new (&mutex_) std::mutex;
-        new (&served_) std::condition_variable;
         next_ = held_by_this_thread() ? 1 : 0;
         serving_ = 0;
     }
 
 private:
-    std::mutex mutex_;
-    std::condition_variable served_;
-    std::uint64_t next_ = 0, serving_ = 0;
+    std::atomic<std::uint32_t> next_ = 0, serving_ = 0;
+    ModelLock* held_before_ = nullptr;  // by the thread that holds this one
 };
 
 }  // namespace bomkl

@@ -5,6 +5,7 @@ import pytest
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor
 from bomkl._core import NotFiniteError
+from bomkl.auto.combination import Combination
 from bomkl.auto.component import NewtonComponent
 from bomkl.auto.geometry import unpacked
 from bomkl.auto.newton import NewtonRegression
@@ -73,6 +74,34 @@ def test_a_covariance_that_rounding_has_spoilt_is_repaired(weight):
         regression.repair()
     repaired = unpacked(regression.P)[:, :rank].astype(np.float64)
     assert np.linalg.eigvalsh(repaired).min() > 0
+
+
+@pytest.mark.parametrize(("rank", "rows"), [(5, 61_440), (70, 15_360)])
+def test_a_covariance_follows_the_exact_one_on_a_long_stream(rank, rows):
+    rng = np.random.default_rng(0)
+    ridge, weight, call, width = 0.01, 100.0, 3072, -(-rank // 64) * 64
+    mixing = np.linalg.qr(rng.normal(size=(rank, rank)))[0] * np.geomspace(1, 0.05, rank)
+    regression = NewtonRegression.of(np.zeros((rank, 1)), np.eye(rank) / ridge, width, ridge)
+    information = ridge * np.eye(rank)
+    for seen in range(0, rows, call):
+        F = np.zeros((call, width), dtype=np.float32)
+        F[:, :rank] = rng.normal(size=(call, rank)) @ mixing
+        regression.score_and_learn(F, F[:, :1].astype(float), np.full(call, weight), Task.SQUARED, 1.0, seen)
+        regression.repair()
+        exact = F[:, :rank].astype(float)
+        information += weight * exact.T @ exact
+    P = unpacked(regression.P)[:, :rank]
+    np.testing.assert_array_equal(P, P.T)
+    least, largest = np.linalg.eigvalsh(information)[[0, -1]]
+    assert np.linalg.eigvalsh(P.astype(float))[[0, -1]] == pytest.approx([1 / largest, 1 / least], rel=0.01)
+
+
+def test_covariances_of_the_combination_are_symmetric_to_the_bit():
+    combination = Combination.of(5)
+    scores = X[:, :1] + 0.01 * RNG.normal(size=(len(X), 5))
+    combination.score_and_learn(scores[:, :, None], NUMBERS[:, None], np.full(len(X), 7.0), Task.SQUARED)
+    for P in combination.stack_covariance:
+        np.testing.assert_array_equal(P, P.T)
 
 
 def test_a_healthy_covariance_is_left_alone():

@@ -15,8 +15,7 @@ from bomkl.auto.geometry import Float, Single, packed, unpacked
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.task import Task
 
-_WEIGHT_BETWEEN_REPAIRS = 16384.0
-_SMALL_RANK = 128  # up to it, looking is so cheap that it is done four times as often
+_UNCHECKED = 16384.0
 _MARGIN = 64 * float(np.finfo(np.float32).eps)  # least eigenvalue after a repair, as a share of the largest variance
 
 
@@ -39,7 +38,7 @@ class NewtonRegression:
     V: Single
     trace: Float  # the largest that forgetting may bring P to, and that of P as of the last row
     open: int = 0
-    unchecked: float = 0.0  # weight of the rows learned since P was last known to be positive definite
+    unchecked: float = 0.0  # rows learned since P was last known to be positive definite, or their weight if above 1
     owned: bool = True  # whether no other shares the arrays
 
     @classmethod
@@ -91,7 +90,7 @@ class NewtonRegression:
         if len(y) >= to_boundary:
             self._own()
         for each in weight.tolist():  # one after another, so that calls may be split anywhere
-            self.unchecked += each
+            self.unchecked += max(each, 1.0)
         self.open = newton_rows(
             *self._arrays(),
             F,
@@ -115,13 +114,13 @@ class NewtonRegression:
         """Keep the covariance positive definite in single precision; called between blocks, at absolute row counts.
 
         Learning maps P to (P^-1 + H)^-1, where the largest eigenvalue of H is at most W |x|^2 after rows of weight W.
-        If P has no eigenvalue below m, then after learning it has none below m / (1 + m W |x|^2), and what rounding
-        takes away meanwhile is less than that. So it is enough to look from time to time whether P - m I has a Cholesky
-        factor and, where it has none, to add to the diagonal of P: a loss of certainty that single precision could
-        hardly have told from none.
+        If P has no eigenvalue below m, then after learning it has none below m / (1 + m W |x|^2). Rounding changes each
+        block by a symmetric error that learning shrinks as it shrinks P (see `close_block`). Between two looks lie at
+        most 256 blocks, whose errors add up to about 16 times that of one; m has room for 128 roundings of the largest
+        variance. So it is enough to look from time to time whether P - m I has a Cholesky factor and, where it has
+        none, to add to the diagonal of P: a loss of certainty that single precision could hardly have told from none.
         """
-        often = 4 if self.rank <= _SMALL_RANK else 1
-        if self.unchecked < _WEIGHT_BETWEEN_REPAIRS / often or self.open:
+        if self.unchecked < _UNCHECKED or self.open:
             return
         self.unchecked = 0.0
         P = unpacked(self.P)[:, : self.rank].astype(np.float64)
