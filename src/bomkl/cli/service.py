@@ -97,7 +97,10 @@ def push(
     from bomkl.streams import open_stream
 
     stream = open_stream(
-        inputs, block_rows=max(batch, 1024), **stream_arguments(row_settings(rows, {}), as_tables=False)
+        inputs,
+        block_rows=max(batch, 1024),
+        target="number" if regression else "class",
+        **stream_arguments(row_settings(rows, {}), as_tables=True),
     )
     begun, sent = time.monotonic(), Sent()
     with progress_bar(None, "learning", "row") as bar, Pusher(url, token, key) as pusher:

@@ -136,7 +136,9 @@ class Learner:
             return known * len(margins), np.full(len(margins), np.nan)
         scores[:, [label not in known for label in classes]] = -np.inf
         best = scores.argmax(axis=1)
-        labels = [classes[at] for at in best]
+        labels: list[Any] = [classes[at] for at in best]
+        if margins.ndim == 1:  # no side was taken, which counts as a mistake
+            labels = [None if margin == 0 else label for margin, label in zip(margins, labels, strict=True)]
         if not hasattr(self.estimator, "predict_proba"):
             return labels, np.full(len(margins), np.nan)
         odds = np.exp(scores - scores.max(axis=1, keepdims=True))

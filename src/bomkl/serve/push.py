@@ -13,10 +13,8 @@ import httpx
 import numpy as np
 
 from bomkl.serve.bodies import MOST_ROWS, NDJSON
-from bomkl.streams import Stream, StreamError
-from bomkl.streams.columns import infer_column
-from bomkl.streams.labels import is_missing, label_kind, to_number
-from bomkl.streams.parts import Matrix, Table
+from bomkl.streams import Stream
+from bomkl.streams.labels import is_missing, label_kind
 
 _PATIENCE = 60.0  # seconds for which a service may be away
 _RETRIED = frozenset({429, 503, 507})
@@ -56,50 +54,38 @@ def named_rows(stream: Stream, numbers: bool) -> Iterator[Named]:
     Parameters
     ----------
     stream : Stream
-        The files. What a column holds is decided by the first rows.
+        The files, read as tables.
     numbers : bool
-        Whether labels are numbers to regress on; otherwise they are if the first rows have one that is not whole.
+        Whether labels are numbers to regress on; otherwise they are if the first block has one that is not whole.
     """
-    options = replace(stream.options, categorical="hash")  # any number of different strings
-    kinds: dict[str, str] = {}
+    if stream.rewindable:
+        for part in stream.parts():  # labels are texts as soon as one of the first ones is
+            kind = "number" if part.label_cells is None else label_kind(part.label_cells)
+            stream.schema = replace(part.infer(stream.options), label_kind=kind)
+            break
     whole: bool | None = None
-    for part in stream.parts():
-        if isinstance(part, Table):
-            names = [name for name in part.cells if name != part.label and name not in stream.options.ignore]
-            for name in names:
-                if name not in kinds:
-                    kinds[name] = infer_column(name, part.cells[name], options, part.file).kind
-            columns = [_cells(part.cells[name], kinds[name]) for name in names]
-            rows = [dict(zip(names, cells, strict=True)) for cells in zip(*columns, strict=True)]
-        else:
-            assert isinstance(part, Matrix)
-            dense = part.X.toarray() if hasattr(part.X, "toarray") else np.asarray(part.X)
-            names = [
-                f"x{number + 1}" for number in range(stream.schema.n_features if stream.schema else dense.shape[1])
-            ]
-            rows = [dict(zip(names, cells, strict=False)) for cells in dense.tolist()]
-        if part.label_cells is None:
-            raise StreamError(f"{stream.name}: there are no labels")
-        labels, whole = _labels(part.label_cells, numbers, whole)
-        yield rows, labels
+    for block in stream:
+        columns = _columns(block.X)
+        rows = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+        labels = block.y.tolist()
+        if whole is None:
+            whole = not numbers and block.y.dtype.kind == "i"
+        yield rows, labels if whole or block.y.dtype.kind == "U" else [float(label) for label in labels]
 
 
-def _cells(cells: Any, kind: str) -> list[Any]:
-    if isinstance(cells, np.ndarray):
-        return [None if cell != cell else cell for cell in cells.tolist()]
-    if kind != "number":
-        return [None if is_missing(cell) else cell if isinstance(cell, bool) else str(cell) for cell in cells]
-    return [None if is_missing(cell) else to_number(cell) for cell in cells]
+def _columns(X: Any) -> dict[str, list[Any]]:
+    """Columns as lists of what JSON knows; features without names are called x1, x2 ..."""
+    if isinstance(X, dict):
+        return {name: _plain(cells) for name, cells in X.items()}
+    dense = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+    return {f"x{number + 1}": cells.tolist() for number, cells in enumerate(dense.T)}
 
 
-def _labels(cells: Any, numbers: bool, whole: bool | None) -> tuple[list[Any], bool | None]:
-    plain = cells.tolist() if isinstance(cells, np.ndarray) else list(cells)
-    if label_kind(cells) == "string":
-        return [str(cell) for cell in plain], whole
-    values = [float(to_number(cell)) for cell in plain]
-    if whole is None:
-        whole = not numbers and all(value.is_integer() for value in values)
-    return ([int(value) for value in values] if whole else values), whole
+def _plain(cells: Any) -> list[Any]:
+    if not isinstance(cells, np.ndarray):
+        return [None if is_missing(cell) else cell for cell in cells]
+    found = cells.tolist() if cells.dtype.kind != "M" else cells.astype("datetime64[us]").astype(str).tolist()
+    return [None if gap else cell for gap, cell in zip((cells != cells).tolist(), found, strict=True)]
 
 
 class Pusher:
@@ -162,7 +148,7 @@ class Pusher:
             if isinstance(y, float) and not isinstance(prediction, str):
                 sent.mistakes += abs(y - (prediction or 0.0))
             else:
-                sent.mistakes += prediction is None or prediction != y
+                sent.mistakes += prediction is None or prediction != y  # None where the model could not tell
         sent.rows += len(labels)
 
     def _request(self, body: bytes, headers: dict[str, str], sent: Sent) -> Any:

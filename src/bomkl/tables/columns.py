@@ -102,6 +102,11 @@ class Column:
     total: float = 0.0
     count: float = 0.0
 
+    @property
+    def used(self) -> int:
+        """Columns of numbers that it needs; the others are zeros."""
+        return column_width(self.kind, self.values.n_targets)
+
     def encode(self, cells: Cells, learned: NDArray[np.bool_], targets: Targets, out: Float) -> Change:
         """Write a block to `out` (its columns only), and tell what learning from it changes."""
         if self.kind == "category":
@@ -161,12 +166,15 @@ def column_width(kind: Kind | None, n_targets: int) -> int:
 
 
 def first_kind(name: Any, cells: Cells, declared: Kind | None) -> Kind | None:
-    """Tell what a column holds, or None where its first row does not show it."""
-    if declared or cells.kind:
-        return declared or cells.kind
+    """Tell what a column holds, or None where its first row does not show it.
+
+    A gap says nothing, even in a table with types: files, services and frames must lay out the same rows alike.
+    """
+    if declared is not None:
+        return declared
     if not len(cells.values) or cell_types.is_gap(cells.values[0]):
         return None
-    return kind_of_cells(cells.values, name)
+    return cells.kind or kind_of_cells(cells.values, name)
 
 
 def _gap_claims(

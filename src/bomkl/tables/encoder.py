@@ -539,7 +539,8 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
         gaps = np.zeros((len(out), self._one_hot_at), dtype=bool)
         for column, change in zip(columns, changes, strict=True):
             if change is not None:
-                gaps[:, column.at : column.at + column.width] = (change.codes == GAP)[:, None]
+                assert isinstance(column, Column)
+                gaps[:, column.at : column.at + column.used] = (change.codes == GAP)[:, None]
         return self._filling.fill(out[:, : self._one_hot_at], gaps, learned)
 
     def _cells(self, table: Table) -> list[Cells]:
