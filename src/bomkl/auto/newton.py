@@ -89,8 +89,8 @@ class NewtonRegression:
         to_boundary = BLOCK - seen % BLOCK
         if len(y) >= to_boundary:
             self._own()
-        for each in weight.tolist():  # one after another, so that calls may be split anywhere
-            self.unchecked += max(each, 1.0)
+        counted = np.concatenate([[self.unchecked], np.maximum(weight, 1.0)])
+        self.unchecked = float(np.add.accumulate(counted)[-1])  # one after another, so that calls may be split anywhere
         self.open = newton_rows(
             *self._arrays(),
             F,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from bisect import bisect_left, insort
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import ceil, log
 from typing import Any, Self
 
@@ -34,7 +34,36 @@ TRUSTS = np.array([0.0, 0.35, 0.7])  # powers of the learned scale; 0 makes all 
 _SMALLEST = 0.05  # errors below this share of the level count as this: the logarithm of less says nothing
 _LARGEST = 1e6
 _OUTLIER = 10.0  # an error beyond this many levels counts as this in averages
+_LEAST = 1e-12  # an average of scaled errors below it counts as this
+_LEVELS = LEVELS.tolist()
 _BEYOND = 1.5  # an interval for which there are too few errors reaches so much farther than the largest
+
+
+@dataclass
+class _Averages:
+    """Averages over the last rows, in numbers of Python: of so few, arrays would take ten times as long."""
+
+    log_factors: list[float]
+    scaled: list[float]
+    rows: int
+
+    def best(self) -> int:
+        """Trust under which a Laplace distribution of the errors is likeliest."""
+        costs = [a + log(max(b, _LEAST)) for a, b in zip(self.log_factors, self.scaled, strict=True)]
+        return costs.index(min(costs))
+
+    def factor(self, factors: list[float]) -> float:
+        """How much larger than the level an error should be, by the factors of all trusts."""
+        best = self.best()
+        return max(self.scaled[best], _LEAST) * factors[best]
+
+    def add(self, error: float, logs: list[float], inverses: list[float]) -> None:
+        """Average what tells the likelihood of each trust: logarithms and inverses of the factors of a row."""
+        self.rows += 1
+        pace = min(self.rows, WINDOW)
+        for i, (each, inverse) in enumerate(zip(logs, inverses, strict=True)):
+            self.log_factors[i] += (each - self.log_factors[i]) / pace
+            self.scaled[i] += (error * inverse - self.scaled[i]) / pace
 
 
 class ErrorModel:
@@ -90,20 +119,18 @@ class ErrorModel:
         relative = [min(size / level, _LARGEST) for size, level in zip(sizes, levels, strict=True)]
         logs = np.log(np.clip(relative, _SMALLEST, _LARGEST))
         scores = self.scale.score_and_learn(X, logs, weight, run)[:, 0]
-        first = self.seen - len(sizes)
+        logs = np.multiply.outer(_clipped(scores), TRUSTS)
+        averages = _Averages(self.log_factors.tolist(), self.scaled.tolist(), self.seen - len(sizes))
         reaches = np.zeros((len(sizes), len(LEVELS)))
-        for t, (error, score) in enumerate(zip(relative, scores, strict=True)):
-            factor = float(self._factors(score))
-            reaches[t] = self._judge(min(error / factor, _LARGEST))
-            reaches[t] *= levels[t] * factor
-            self._weigh(min(error, _OUTLIER), score, min(first + t + 1, WINDOW))
+        for t, (error, *of_trusts) in enumerate(
+            zip(relative, logs.tolist(), np.exp(logs).tolist(), np.exp(-logs).tolist(), strict=True)
+        ):
+            factor = averages.factor(of_trusts[1])
+            reach = levels[t] * factor
+            reaches[t] = [reach * quantile for quantile in self._judge(min(error / factor, _LARGEST))]
+            averages.add(min(error, _OUTLIER), of_trusts[0], of_trusts[2])
+        self.log_factors, self.scaled = np.array(averages.log_factors), np.array(averages.scaled)
         return reaches
-
-    def _weigh(self, error: float, score: float, rows: int) -> None:
-        """Average over some rows what tells the likelihood of each trust."""
-        logs = TRUSTS * _clipped(score)
-        self.log_factors += (logs - self.log_factors) / rows
-        self.scaled += (error * np.exp(-logs) - self.scaled) / rows
 
     def _next_level(self, size: float) -> float:
         """Level before this error, of the first the error itself; then it counts."""
@@ -115,10 +142,12 @@ class ErrorModel:
 
     def _judge(self, error: float) -> list[float]:
         """Return the quantiles that intervals reach, then learn from one error."""
-        quantiles = [self._quantile(share) if self.ordered else 0.0 for share in self.left_out.tolist()]
-        for i, level in enumerate(LEVELS.tolist()):
+        shares = self.left_out.tolist()
+        quantiles = [self._quantile(share) if self.ordered else 0.0 for share in shares]
+        for i, level in enumerate(_LEVELS):
             missed = bool(self.ordered) and error > quantiles[i]
-            self.left_out[i] += PACE * ((1 - level) - missed)
+            shares[i] += PACE * ((1 - level) - missed)
+        self.left_out = np.array(shares)
         if len(self.recent) == WINDOW:
             self.ordered.pop(bisect_left(self.ordered, self.recent.pop(0)))
         insort(self.ordered, error)
@@ -131,9 +160,10 @@ class ErrorModel:
         return self.ordered[max(place, 0)] if place < n else _BEYOND * self.ordered[-1]
 
     def _factors(self, scores: Any) -> Any:
-        """How much larger than the level errors are: by the trust under which a Laplace distribution is likeliest."""
-        best = int(np.argmin(self.log_factors + np.log(np.maximum(self.scaled, 1e-12))))
-        return max(float(self.scaled[best]), 1e-12) * np.exp(TRUSTS[best] * _clipped(scores))
+        """How much larger than the level errors are."""
+        averages = _Averages(self.log_factors.tolist(), self.scaled.tolist(), self.seen)
+        best = averages.best()
+        return max(averages.scaled[best], _LEAST) * np.exp(TRUSTS[best] * _clipped(scores))
 
     def _scales(self, X: Any, run: Mapper) -> Float:
         return np.asarray(self.level * self._factors(self.scale.scores(X, run)[:, 0]))
