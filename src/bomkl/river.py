@@ -684,7 +684,7 @@ _END = object()
 
 def _learn_checked(model: Any, rows: NDArray[np.float64], targets: NDArray[Any]) -> None:
     """Learn rows that were made here, without scikit-learn's checks: for a single row these take most of the time."""
-    model._learn(rows, targets.astype(np.float64), None)
+    model._learn(rows, targets.astype(np.float64), None, first=False)
 
 
 def _scores(model: Any, rows: NDArray[np.float64]) -> NDArray[np.float64]:
