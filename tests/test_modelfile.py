@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import tracemalloc
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bomkl import AutoMKLClassifier, BudgetMKLClassifier, BudgetMKLRegressor, modelfile, paper
+from bomkl import AutoMKLClassifier, BudgetMKLClassifier, BudgetMKLRegressor, _files, modelfile, paper
 from bomkl._files import BusyError, locked, replacing
 from bomkl.combiners import Hedge, Uniform
 from bomkl.kernels import Cauchy, Cosine, Exponential, Gaussian, Laplacian, Linear, Polynomial
@@ -507,7 +508,7 @@ def test_the_temporary_file_is_nobody_elses(tmp_path, monkeypatch):
     assert victim.read_bytes() == b"precious"
     assert (tmp_path / "m").read_bytes() == b"whole"
     monkeypatch.setattr(secrets, "token_hex", lambda size: "taken")
-    (tmp_path / ".bomkl-taken.tmp").symlink_to(victim)
+    (tmp_path / f".bomkl-{zlib.crc32(b'm'):08x}-taken.tmp").symlink_to(victim)
     with pytest.raises(FileExistsError):
         modelfile.write(tmp_path / "m", small_model())
     assert victim.read_bytes() == b"precious"
@@ -519,6 +520,75 @@ def test_two_writers_at_once_leave_one_whole_file(tmp_path):
         modelfile.write(tmp_path / "m", small_model(writer="inner"))
         assert modelfile.read(tmp_path / "m").notes == {"writer": "inner"}
     assert (tmp_path / "m").read_bytes() == b"half"
+    assert os.listdir(tmp_path) == ["m"]
+
+
+KILLED_WRITER = """
+import os, signal, sys
+from bomkl._files import replacing
+with replacing(sys.argv[1]) as file:
+    file.write(b"half")
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def make_old(path):
+    os.utime(path, (1, 1))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="locks of files are those of POSIX")
+def test_the_next_save_deletes_what_a_killed_one_left(tmp_path):
+    for name in ("m", "other"):
+        subprocess.run([sys.executable, "-c", KILLED_WRITER, str(tmp_path / name)], check=False)
+    left = sorted(tmp_path.iterdir())
+    assert len(left) == 2
+    with replacing(tmp_path / "m"):
+        assert len(os.listdir(tmp_path)) == 3  # too young to tell, where machines do not see each other's locks
+    for path in left:
+        make_old(path)
+    with replacing(tmp_path / "m"):
+        pass
+    assert len(os.listdir(tmp_path)) == 2, "the file, and what was left when the other one was written"
+    with replacing(tmp_path / "other"):
+        pass
+    assert sorted(os.listdir(tmp_path)) == ["m", "other"]
+
+
+def test_a_save_leaves_alone_what_others_write_and_what_is_not_its_own(tmp_path):
+    begin = f".bomkl-{zlib.crc32(b'm'):08x}-"
+    strangers = [tmp_path / f"{begin}notes.tmp", tmp_path / ".bomkl-0123456789abcdef.tmp"]
+    link = tmp_path / f"{begin}{'0' * 16}.tmp"
+    for path in strangers:
+        path.write_bytes(b"kept")
+        make_old(path)
+    link.symlink_to(strangers[0])
+    with replacing(tmp_path / "m") as file:
+        file.write(b"slow")
+        file.flush()
+        (own,) = set(tmp_path.iterdir()) - {*strangers, link}
+        make_old(own)
+        modelfile.write(tmp_path / "m", small_model(writer="quick"))
+        assert own.exists()
+    assert (tmp_path / "m").read_bytes() == b"slow"
+    assert all(path.read_bytes() == b"kept" for path in strangers)
+    assert link.is_symlink()
+
+
+def test_a_temporary_file_that_is_deleted_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
+    lock, deleted = _files._try_lock, []
+
+    def late(descriptor):
+        if not deleted:
+            deleted.extend(tmp_path.iterdir())
+            deleted[0].unlink()
+        return lock(descriptor)
+
+    monkeypatch.setattr(_files, "_try_lock", late)
+    with replacing(tmp_path / "m") as file:
+        file.write(b"whole")
+    assert deleted
+    assert (tmp_path / "m").read_bytes() == b"whole"
     assert os.listdir(tmp_path) == ["m"]
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import secrets
 import stat
+import time
+import zlib
 from collections.abc import Iterator
 from typing import BinaryIO
 
@@ -16,6 +19,8 @@ except ImportError:  # not a POSIX system: there, locks are left out
     fcntl = None  # type: ignore[assignment]
 
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+
+_ORPHAN_AFTER = 60.0  # seconds since a temporary file was last written to
 
 
 class BusyError(OSError):
@@ -28,7 +33,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
     The temporary file lies in the same folder under a random name that did not exist before, so no link is followed and
     nobody's file is touched. A file that is replaced hands its mode on. If `path` is a link, the file it names is
-    replaced.
+    replaced. Temporary files that killed processes left behind when they wrote the same file are deleted.
 
     Parameters
     ----------
@@ -43,20 +48,28 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
     mode = _mode_of_regular(target)
-    temporary = os.path.join(folder, f".bomkl-{secrets.token_hex(8)}.tmp")
-    descriptor = os.open(temporary, _NEW, 0o666)
+    _delete_orphans(target)
+    descriptor, temporary = _new_temporary(target)
+    alive = -1
     try:
         with os.fdopen(descriptor, "wb") as file:
+            alive = os.dup(descriptor)  # holds the lock until the file has its name
             if mode is not None and hasattr(os, "fchmod"):
                 os.fchmod(descriptor, mode)
             yield file
             file.flush()
             os.fsync(descriptor)
+        if fcntl is None:  # not a POSIX system: there, an open file cannot be renamed
+            os.close(alive)
+            alive = -1
         os.replace(temporary, target)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
+    finally:
+        if alive >= 0:
+            os.close(alive)
     if os.name == "posix":
         _sync_folder(folder)
 
@@ -85,6 +98,59 @@ def locked(path: str | os.PathLike[str]) -> Iterator[None]:
         with contextlib.suppress(OSError):
             os.unlink(beside)  # while it is locked: whoever opens it now looks whether it is still there
         os.close(descriptor)
+
+
+def _names_of_temporaries(target: str) -> str:
+    """How the names of all temporary files of a target begin."""
+    return f".bomkl-{zlib.crc32(os.fsencode(os.path.basename(target))):08x}-"
+
+
+def _new_temporary(target: str) -> tuple[int, str]:
+    """Make a temporary file and lock it: the lock ends with the process, and tells others that it is alive."""
+    while True:
+        name = f"{_names_of_temporaries(target)}{secrets.token_hex(8)}.tmp"
+        path = os.path.join(os.path.dirname(target), name)
+        descriptor = os.open(path, _NEW, 0o666)
+        if _try_lock(descriptor) is not False and os.path.exists(path):
+            return descriptor, path
+        os.close(descriptor)  # someone took it for an orphan in the moment before it was locked
+
+
+def _delete_orphans(target: str) -> None:
+    """Delete temporary files of a target whose writers are dead: those of some age that nobody has locked."""
+    folder, names = os.path.dirname(target), re.escape(_names_of_temporaries(target)) + r"[0-9a-f]{16}\.tmp"
+    with contextlib.suppress(OSError):  # a folder may be written to and not listed
+        for name in os.listdir(folder):
+            if re.fullmatch(names, name):
+                with contextlib.suppress(OSError):
+                    _delete_if_orphan(os.path.join(folder, name))
+
+
+def _delete_if_orphan(path: str) -> None:
+    if fcntl is None:
+        return
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(descriptor)
+        # The age is for file systems on which machines do not see each other's locks
+        orphan = stat.S_ISREG(status.st_mode) and status.st_mtime < time.time() - _ORPHAN_AFTER
+        if orphan and _try_lock(descriptor):
+            os.unlink(path)
+    finally:
+        os.close(descriptor)
+
+
+def _try_lock(descriptor: int) -> bool | None:
+    """Lock an open file; False if another has locked it, None where there are no locks."""
+    if fcntl is None:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
 
 
 def _open_locked(beside: str, path: str) -> int:
