@@ -684,7 +684,8 @@ _END = object()
 
 def _learn_checked(model: Any, rows: NDArray[np.float64], targets: NDArray[Any]) -> None:
     """Learn rows that were made here, without scikit-learn's checks: for a single row these take most of the time."""
-    model._learn(rows, targets.astype(np.float64), None, first=False)
+    deltas = model._deltas(None, len(targets))
+    model._engine.learn(model._engine_rows(rows), targets.astype(np.float64), None, deltas, model._n_threads())
 
 
 def _scores(model: Any, rows: NDArray[np.float64]) -> NDArray[np.float64]:
