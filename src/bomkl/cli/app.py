@@ -52,7 +52,7 @@ def common(
 
 @app.command("demo")
 def demo() -> None:
-    """Show in a few seconds what the package does."""
+    """Compare the paper's algorithms on a real data set, in seconds."""
     from bomkl.demo import run_demo
 
     run_demo()
@@ -60,7 +60,7 @@ def demo() -> None:
 
 @app.command("reproduce", context_settings=_PASSED_ON, add_help_option=False)
 def reproduce(context: typer.Context) -> None:
-    """Run the paper's tables and figure again, beside the published values."""
+    """Reproduce the tables and the figure of the paper."""
     from bomkl.cli.experiments import reproduce as run
 
     real = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -80,10 +80,13 @@ def datasets(context: typer.Context) -> None:
 def bench(
     context: typer.Context,
     what: Annotated[
-        str, typer.Argument(help="Its name, such as speed, targets, peers or all; further options are passed on.")
+        str,
+        typer.Argument(
+            help="Name of the benchmark, such as speed, targets, peers or all. It gets all further options."
+        ),
     ] = "speed",
 ) -> None:
-    """Measure speed, or compare with peers, in a clone of the repository."""
+    """Run a benchmark, in a clone of the repository."""
     import ast
     import os
     import sys

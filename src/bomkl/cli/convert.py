@@ -28,12 +28,15 @@ def convert(
     pipe: PipeOptions,
     output: Annotated[str, typer.Option("--output", "-o", help="File to write; - for standard output.")] = "-",
     to: Annotated[
-        str | None, typer.Option(help="svmlight, csv, tsv or jsonl.", show_default="by the name, else svmlight")
+        str | None,
+        typer.Option(
+            help="Format to write: svmlight, csv, tsv or jsonl.", show_default="by the file name, else svmlight"
+        ),
     ] = None,
 ) -> None:
-    """Convert rows from any format to svmlight, CSV, TSV or JSON lines.
+    """Convert rows to svmlight, CSV, TSV or JSON lines.
 
-    Strings become a column of zeros and ones for each value, or are hashed.
+    Text columns become one column of zeros and ones for each value, or are hashed (--categorical hash).
     """
     from bomkl.streams import open_stream
 

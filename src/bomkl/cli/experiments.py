@@ -18,21 +18,30 @@ datasets_app = typer.Typer(help="List, fetch and locate the paper's data sets.",
 
 
 def reproduce(
-    table: Annotated[list[int] | None, typer.Option(help="Only this table, 1 or 2 (may be repeated).")] = None,
+    table: Annotated[list[int] | None, typer.Option(help="Only this table: 1 or 2 (may be repeated).")] = None,
     figure: Annotated[int | None, typer.Option(help="Only this figure: 1.")] = None,
     datasets: Annotated[list[str] | None, typer.Option(help="Only these data sets, separated by commas.")] = None,
     algorithms: Annotated[list[str] | None, typer.Option(help="Only these algorithms, separated by commas.")] = None,
-    runs: Annotated[int | None, typer.Option(help="Permutations. [default: 10, quick: 3]", show_default=False)] = None,
-    jobs: Annotated[int, typer.Option(help="Parallel processes.")] = 2,
-    out: Annotated[Path, typer.Option(help="Folder for rows, figures and report.")] = Path("reproduction"),
-    quick: Annotated[bool, typer.Option("--quick", help="german, svmguide3 and magic04, 3 permutations.")] = False,
-    plugin: Annotated[list[Path] | None, typer.Option(help="Python file that registers algorithms.")] = None,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run cells that failed before again.")] = False,
+    runs: Annotated[
+        int | None,
+        typer.Option(help="Number of permutations of the rows.  [default: 10, with --quick 3]", show_default=False),
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Number of parallel processes.")] = 2,
+    out: Annotated[Path, typer.Option(help="Folder for the results, the figures and the report.")] = Path(
+        "reproduction"
+    ),
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Only german, svmguide3 and magic04, with 3 permutations.")
+    ] = False,
+    plugin: Annotated[
+        list[Path] | None, typer.Option(help="Python file that registers algorithms or data sets.")
+    ] = None,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run again what failed before.")] = False,
     offline: Annotated[bool, typer.Option("--offline", help="Download nothing.")] = False,
 ) -> None:
-    """Run the paper's tables and figure again, beside the published values.
+    """Reproduce the tables and the figure of the paper, beside the published values.
 
-    Cells that OUT/rows.jsonl already holds are not run again, so a run that was stopped goes on where it was.
+    Results that OUT/rows.jsonl already holds are not computed again, so a run that was stopped continues where it was.
     """
     from bomkl.experiments.algorithms import load_plugin
     from bomkl.experiments.pipeline import Request, prepare_folder
@@ -99,7 +108,7 @@ def show(outcome: Outcome) -> None:
 
 @datasets_app.command("list")
 def list_datasets() -> None:
-    """List the data sets: size, whether it is here, and where it comes from."""
+    """List the data sets with their size, whether they are on this machine, and where they come from."""
     from bomkl.experiments.datasets import find_local, registry
 
     for spec in registry().values():

@@ -15,7 +15,7 @@ def inspect(
     model: ModelPath,
     json_output: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
 ) -> None:
-    """Show what is in a model: settings, classes, kernels with their weights, sizes and history."""
+    """Show a model: settings, classes, kernel weights, history."""
     from bomkl import modelfile
 
     loaded = modelfile.read(model)

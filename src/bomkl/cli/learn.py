@@ -36,35 +36,39 @@ def train(
         int | None, typer.Option(min=1, help="Save the model each time it has learned from this many rows.")
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on where the model file stopped; without one, begin.")
+        bool, typer.Option("--resume", help="Continue from the model file; start anew if there is none.")
     ] = False,
     only_new: Annotated[
         bool,
-        typer.Option("--only-new", help="With --resume: the input holds only rows that follow those already learned."),
+        typer.Option(
+            "--only-new", help="With --resume: the input holds only rows that the model has not learned from yet."
+        ),
     ] = False,
-    start_from: Annotated[str | None, typer.Option("--from", help="Model that has learned other rows already.")] = None,
+    start_from: Annotated[
+        str | None, typer.Option("--from", help="Model file to start from, instead of an empty model.")
+    ] = None,
     predictions: Annotated[
         str | None,
         typer.Option(
-            help="File for the predictions, each made before the model learns from its row; - for standard output."
+            help="File for the prediction of each row, made before the model learns from it; - for standard output."
         ),
     ] = None,
     json_lines: Annotated[
         bool, typer.Option("--json", help="Write progress as JSON lines to standard output.")
     ] = False,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Learn from files in partitions, with this many processes.")
+        int | None, typer.Option(min=1, help="Number of processes that learn together, each from a part of the files.")
     ] = None,
     scheduler: Annotated[
-        str | None, typer.Option(help="The same on a Dask cluster: address of its scheduler.", metavar="ADDRESS")
+        str | None, typer.Option(help="Learn on a Dask cluster instead: address of its scheduler.", metavar="ADDRESS")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No table.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress table.")] = False,
 ) -> None:
     """Learn from rows and save the model.
 
-    A run with --checkpoint-every can be killed at any moment: the same command with --resume goes on from the last
-    checkpoint and ends in the same model as if nothing had happened. Ctrl-C and SIGTERM save a checkpoint. The model
-    learns from the rows of a pipe as they come.
+    With --checkpoint-every, the run can be killed at any moment: the same command with --resume continues from the last
+    checkpoint, and the result is the same model as without the interruption. Ctrl-C and SIGTERM save the model too.
+    From a pipe, the model learns as rows arrive.
     """
     check_output("--output", output, replaced=True)
     if predictions == "-" and json_lines:
@@ -121,12 +125,15 @@ def evaluate(
     pipe: PipeOptions,
     every: Annotated[int | None, typer.Option(min=1, help="Rows between reports.", show_default="doubling")] = None,
     json_lines: Annotated[bool, typer.Option("--json", help="Write JSON lines to standard output.")] = False,
-    plot: Annotated[str | None, typer.Option(help="Image file for the course of the error and the kernels.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No table.")] = False,
+    plot: Annotated[
+        str | None, typer.Option(help="Image file that shows the error and the kernel weights along the rows.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress table.")] = False,
 ) -> None:
-    """Measure an algorithm on rows: each is predicted before the model learns from it (progressive validation).
+    """Measure the error of an algorithm along the rows.
 
-    The table goes to standard error; standard output gets the final figures, or with --json every line as JSON.
+    Each row is predicted before the model learns from it (progressive validation). The progress table goes to standard
+    error, the final figures to standard output. With --json, every line goes to standard output as JSON.
     """
     from bomkl.evaluate import ProgressiveValidation
 

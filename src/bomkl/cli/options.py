@@ -87,24 +87,24 @@ else:
 
 @dataclass
 class PipeOptions:
-    """How rows are handed on; what is learned does not depend on it."""
+    """How rows are grouped into blocks; what is learned does not depend on it."""
 
-    block_rows: Annotated[int, typer.Option(min=1, help="Most rows that are worked on at a time.")] = 1024
+    block_rows: Annotated[int, typer.Option(min=1, help="Largest number of rows in a block.")] = 1024
     flush_seconds: Annotated[
-        float, typer.Option(min=0, help="How long rows of a pipe may wait for more before they are worked on.")
+        float, typer.Option(min=0, help="How long rows from a pipe may wait for more rows to fill the block.")
     ] = StreamOptions.flush_seconds
 
 
 @dataclass
 class AlgorithmOptions:
-    """What learns."""
+    """Which algorithm learns, and its settings."""
 
     algorithm: Annotated[
         str | None,
         typer.Option(
             "--algorithm",
             "-a",
-            help="auto, auto-regression, BudgetMKLRegressor, or a name of the paper's tables.",
+            help="auto, auto-regression, BudgetMKLRegressor, or the name of an algorithm in the paper.",
             show_default="auto",
             autocompletion=lambda: list(ALGORITHM_NAMES),
         ),
@@ -112,11 +112,11 @@ class AlgorithmOptions:
     budget: Annotated[
         int | None,
         typer.Option(
-            help="Most support vectors of each kernel; of auto, most rows stored in all.",
+            help="Largest number of stored rows: for auto in total, else for each kernel.",
             show_default="1000 for auto, else unbounded",
         ),
     ] = None
-    seed: Annotated[int | None, typer.Option(help="Seed of all random draws.", show_default="0")] = None
+    seed: Annotated[int | None, typer.Option(help="Seed of the random numbers.", show_default="0")] = None
     parameter: Annotated[
         list[str] | None,
         typer.Option(
@@ -129,7 +129,7 @@ class AlgorithmOptions:
     classes: Annotated[
         str | None,
         typer.Option(
-            help="All labels, separated by commas.", show_default="found by a first pass; auto takes up new ones"
+            help="All labels, separated by commas.", show_default="found by a first pass; auto accepts new ones"
         ),
     ] = None
 

@@ -20,14 +20,17 @@ def predict(
     inputs: Inputs,
     rows: RowOptions,
     pipe: PipeOptions,
-    kind: Annotated[str, typer.Option("--kind", "-k", help="labels, margins or probabilities.")] = "labels",
+    kind: Annotated[
+        str, typer.Option("--kind", "-k", help="What to write: labels, margins or probabilities.")
+    ] = "labels",
     json_lines: Annotated[bool, typer.Option("--json", help="Write a line of JSON for each row.")] = False,
     output: Output = "-",
 ) -> None:
-    """Predict rows with a model, one line for each.
+    """Predict rows with a model, one line for each row.
 
-    Rows are read as they were for training; labels may be there or not. Probabilities, and margins of more than two
-    classes, have a column for each class and its name in the first line. Of a pipe, they are written as rows come.
+    Rows are read with the settings of the training, and need no labels. Probabilities, and margins of more than two
+    classes, have one column for each class, and the first line names the classes. From a pipe, predictions are written
+    as rows arrive.
     """
     from bomkl import modelfile
 
@@ -71,8 +74,9 @@ def score(
 ) -> None:
     """Score a model on labelled rows, without learning from them.
 
-    A classifier: accuracy, log loss, AUC and the confusion matrix. A regressor: mean absolute error (MAE), root mean
-    squared error (RMSE), R2, and the coverage of its intervals where it has them. With --weight, rows count by it.
+    For a classifier: accuracy, log loss, AUC and the confusion matrix. For a regressor: mean absolute error (MAE), root
+    mean squared error (RMSE), R2, and the coverage of its intervals if it has any. --weight names the column with the
+    weight of each row.
     """
     from bomkl import modelfile
     from bomkl.scores import score_model

@@ -15,18 +15,19 @@ from bomkl.cli.app import app
 
 _HEAD = f"""# Command line
 
-Results go to standard output, everything else to standard error. Commands that read rows take files, folders, globs
-or `-` for standard input, in any format of [streams](streams.md).
+Results go to standard output, everything else to standard error. Commands that read rows accept files, folders,
+globs, or `-` for standard input, in any of the [formats](streams.md). `bomkl --install-completion` makes your shell
+complete commands and options.
 
 | exit code | meaning |
 |---|---|
-| 0 | done |
+| 0 | success |
 | {options.EXIT_FAILED} | bad data or a bad model |
-| {options.EXIT_USAGE} | wrong usage |
+| {options.EXIT_USAGE} | wrong options or settings |
 | {signals.EXIT_INTERRUPTED}, {signals.EXIT_TERMINATED} | stopped by Ctrl-C or SIGTERM |
-| {options.EXIT_BROKEN_PIPE} | the reader of the output has gone, as after `head` |
+| {options.EXIT_BROKEN_PIPE} | the program that reads the output has stopped, such as `head` |
 
-Settings can also stand in a file that `--config` names; command-line options override it:
+You can also put settings into a TOML file and name it with `--config`. Command-line options override the file:
 
 ```toml
 algorithm = "BOMKC(SPA)"
@@ -94,10 +95,8 @@ def _section(name: str, function: Callable[..., Any]) -> str:
     lines = [f"## {name}", "", inspect.cleandoc(function.__doc__ or ""), "", "```text", " ".join(usage), "```", ""]
     lines += _table(rows)
     if shared:
-        links = " and the ".join(
-            f"[{title.lower()}](#{title.lower().replace(' ', '-')})" for title in dict.fromkeys(shared)
-        )
-        lines += [f"Also the {links}.", ""]
+        links = [f"[{title.lower()}](#{title.lower().replace(' ', '-')})" for title in dict.fromkeys(shared)]
+        lines += [f"It also takes the {', the '.join(links[:-1])}{' and the ' * (len(links) > 1)}{links[-1]}.", ""]
     return "\n".join(lines)
 
 

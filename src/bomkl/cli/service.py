@@ -18,35 +18,49 @@ _NEEDED = {"fastapi", "fastapi_offline", "httpx", "plotly", "pydantic", "uvicorn
 def serve(
     data: Annotated[str, typer.Option(help="Folder for the log and the snapshots.", metavar="DIR")],
     model: Annotated[
-        str, typer.Argument(help="Model file a new folder starts from, or auto for a fresh model.", metavar="[MODEL]")
+        str,
+        typer.Argument(help="Model file that a new folder starts from, or auto for an empty model.", metavar="[MODEL]"),
     ] = "auto",
     model_option: Annotated[str | None, typer.Option("--model", help="The same as MODEL.", show_default=False)] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
     token: Annotated[
         str | None,
-        typer.Option(envvar="BOMKL_TOKEN", help="Bearer token of all requests; needed beyond loopback."),
+        typer.Option(
+            envvar="BOMKL_TOKEN", help="Token that requests must carry; required unless --host is a loopback address."
+        ),
     ] = None,
     task: Annotated[
-        str, typer.Option(help="What a fresh model learns: classify, regress, or auto: by the first label.")
+        str, typer.Option(help="Task of an empty model: classify, regress, or auto to decide by the first label.")
     ] = "auto",
-    budget: Annotated[int, typer.Option(min=1, help="Most rows a fresh model stores.")] = 1000,
-    drift: Annotated[str | None, typer.Option(help="adapt: a fresh model follows drift.")] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of all random draws of a fresh model.")] = 0,
+    budget: Annotated[int, typer.Option(min=1, help="Largest number of rows that an empty model may store.")] = 1000,
+    drift: Annotated[str | None, typer.Option(help="adapt: an empty model follows drift.")] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the random numbers of an empty model.")] = 0,
     snapshot_every: Annotated[int, typer.Option(min=1, help="Rows between snapshots.")] = 10_000,
     keep_log: Annotated[
-        int | None, typer.Option(min=0, help="Rows the log keeps at least.", show_default="all")
+        int | None,
+        typer.Option(
+            min=0, help="Number of rows that the log must keep; older ones may be deleted.", show_default="all"
+        ),
     ] = None,
     label_timeout: Annotated[
         float, typer.Option(min=0.001, help="Seconds after which a row without a label is forgotten.")
     ] = 86_400.0,
-    max_waiting: Annotated[int, typer.Option(min=1, help="Most rows that wait for their label.")] = 100_000,
-    max_queued: Annotated[int, typer.Option(min=1, help="Most rows that may wait; beyond, 429.")] = 50_000,
+    max_waiting: Annotated[
+        int, typer.Option(min=1, help="Largest number of rows that wait for their label.")
+    ] = 100_000,
+    max_queued: Annotated[
+        int,
+        typer.Option(
+            min=1, help="Largest number of rows that wait to be learned from; beyond it, requests get status 429."
+        ),
+    ] = 50_000,
 ) -> None:
-    """Serve a model that learns: predict now, learn from the label later, lose nothing.
+    """Run a model as an HTTP service that learns.
 
-    The address shows a live page; /docs describes the API. A row is acknowledged once it is safe on the disk. After a
-    crash, the same command goes on with the same model, bit for bit. SIGTERM and Ctrl-C finish what was taken on.
+    It predicts now and learns when the label comes. Open the address in a browser for a live page; /docs describes the
+    API. A row is acknowledged once it is safe on the disk. After a crash, the same command continues with the same
+    model, bit for bit. On SIGTERM or Ctrl-C, accepted requests are finished first.
     """
     try:
         from bomkl.serve.server import serve as run
@@ -76,17 +90,21 @@ def push(
     rate: Annotated[
         float | None, typer.Option(min=0.001, help="Rows a second.", show_default="as fast as the model learns")
     ] = None,
-    batch: Annotated[int, typer.Option(min=1, max=10_000, help="Most rows of a request.")] = 1024,
+    batch: Annotated[int, typer.Option(min=1, max=10_000, help="Largest number of rows in a request.")] = 1024,
     token: Annotated[str | None, typer.Option(envvar="BOMKL_TOKEN", help="Token of the service.")] = None,
-    key: Annotated[str | None, typer.Option(help="Name of this push; the same name again learns no row twice.")] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(help="Name of this push. If it is repeated with the same name, no row is learned from twice."),
+    ] = None,
     regression: Annotated[
-        bool, typer.Option("--regression", help="Labels are numbers, also if they are whole.")
+        bool, typer.Option("--regression", help="Labels are numbers to predict, even if they are whole.")
     ] = False,
     json_lines: Annotated[bool, typer.Option("--json", help="Write the figures as JSON.")] = False,
 ) -> None:
-    """Stream the rows of files to a service, in order, and measure how it does.
+    """Send the rows of files to a service and measure its error.
 
-    Rows that a service could not take because it was busy, down or out of disk are sent again, and learned once.
+    Rows are sent in order. If the service is busy, down or out of disk space, they are sent again, and learned from
+    once.
     """
     try:
         from bomkl.serve.push import Pusher, Sent, named_rows
@@ -126,9 +144,9 @@ def replay(
     output: Annotated[str | None, typer.Option("--output", "-o", help="Model file for the result.")] = None,
     json_lines: Annotated[bool, typer.Option("--json", help="Write JSON lines to standard output.")] = False,
 ) -> None:
-    """Learn the log of a service once more, and compare every snapshot with the result, bit for bit.
+    """Learn again from the log of a service, and check its snapshots.
 
-    Exits with 1 if a snapshot is damaged or differs.
+    Every snapshot is compared with the result, bit for bit. The exit code is 1 if one is damaged or differs.
     """
     import dataclasses
 
