@@ -79,7 +79,11 @@ def _commands() -> Iterator[tuple[str, Callable[..., Any]]]:
 def _section(name: str, function: Callable[..., Any]) -> str:
     usage, rows, shared = [name, "[OPTIONS]"], [], []
     hints = get_type_hints(function, include_extras=True)
-    groups = {each.name: title for title, group in _GROUPS.items() for each in fields(group)}
+    groups = {
+        (name, get_args(hint)[1].help): title
+        for title, group in _GROUPS.items()
+        for name, hint in get_type_hints(group, include_extras=True).items()
+    }
     for parameter in inspect.signature(function).parameters.values():
         if hints[parameter.name] is typer.Context:
             continue
@@ -88,8 +92,8 @@ def _section(name: str, function: Callable[..., Any]) -> str:
             usage.append(about.metavar or parameter.name.upper())
         elif parameter.default is inspect.Parameter.empty:
             usage.append(f"{_flags(parameter.name, about)[0]} {_value_name(kind)}")
-        if parameter.name in groups:
-            shared.append(groups[parameter.name])
+        if title := groups.get((parameter.name, about.help)):
+            shared.append(title)
         else:
             rows.append(_row(parameter.name, kind, about, parameter.default))
     lines = [f"## {name}", "", inspect.cleandoc(function.__doc__ or ""), "", "```text", " ".join(usage), "```", ""]
