@@ -227,7 +227,7 @@ def test_options_and_files_agree_and_options_go_first(svm, tmp_path):
         (["-p", "learner.depth=3"], "has no setting 'depth'"),
         (["-p", "learner.eta=-1"], "The 'eta' parameter of SPA must be"),
         (["-p", "learner"], "must be NAME=VALUE"),
-        (["-p", "kernels=[__import__('os')]"], "is no value"),
+        (["-p", "kernels=[__import__('os')]"], "is not a valid value"),
         (["-p", "learner=SPA(1, 2, 3, 4)"], "SPA(1, 2, 3, 4)"),
         (["--missing", "often"], "--missing must be 'error', 'skip', 'keep' or a finite number. Got 'often' instead."),
         (["--format", "xls"], "--format must be one of"),
@@ -355,8 +355,8 @@ def no_rows(monkeypatch):
     [
         ("absent/out.png", "there is no folder '{}/absent'; make it first"),
         ("rows.svm/out.png", "'{}/rows.svm' is not a folder"),
-        ("folder.png", "that is no name of a file"),
-        ("folder.png/", "that is no name of a file"),
+        ("folder.png", "that is not the name of a file"),
+        ("folder.png/", "that is not the name of a file"),
     ],
 )
 def test_outputs_are_checked_before_the_rows_are_read(svm, model, tmp_path, no_rows, name, problem):

@@ -98,7 +98,7 @@ class EngineEstimator(ShowsState, BaseEstimator):  # type: ignore[misc]
             if not getattr(kernel, "has_fourier_transform", False):
                 raise ValueError(
                     f"The 'kernels' parameter of {owner} must hold kernels with a Fourier transform only, which {name} "
-                    f"takes its features from; {kernel_name(kernel)} has none, as it is no known function of x - z. "
+                    f"takes its features from; {kernel_name(kernel)} is not known to have one. "
                     "Take Gaussian, Exponential, Cauchy and Laplacian, such as bomkl.kernels.paper_gaussians()."
                 )
 

@@ -20,6 +20,20 @@ def parameter_error(owner: str, name: str, rule: str, value: object) -> ValueErr
     return ValueError(f"The {name!r} parameter of {owner} must be {rule}. Got {value!r} instead.")
 
 
+def check_as_many(n_rows: int, n_labels: int, what: str) -> None:
+    """Refuse labels (or targets, or whatever `what` calls them) that are more or fewer than the rows.
+
+    Examples
+    --------
+    >>> check_as_many(3, 2, "labels")
+    Traceback (most recent call last):
+    ...
+    ValueError: X has 3 rows, but y has 2 labels. There must be one for each row.
+    """
+    if n_rows != n_labels:
+        raise ValueError(f"X has {n_rows} rows, but y has {n_labels} {what}. There must be one for each row.")
+
+
 def check_positive(owner: str, name: str, value: Any) -> None:
     """Refuse anything but a finite number above zero."""
     if not (is_finite_number(value) and value > 0):

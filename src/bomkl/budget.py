@@ -15,6 +15,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from bomkl._engine_estimator import HEAVIEST, EngineEstimator, Float
 from bomkl._validation import (
+    check_as_many,
     check_choice,
     check_class_weights,
     check_not_negative,
@@ -317,8 +318,7 @@ class BudgetMKLClassifier(ClassifierMixin, EngineEstimator):  # type: ignore[mis
             self._check_settings_kept()
         X = self._check_rows(X, first)
         y = column_or_1d(y, warn=True)
-        if len(y) != X.shape[0]:
-            raise ValueError(f"X has {X.shape[0]} rows, but y has {len(y)} labels. They must be as many.")
+        check_as_many(X.shape[0], len(y), "labels")
         if y.dtype.kind == "f":
             assert_all_finite(y, input_name="y")
         check_classification_targets(y)

@@ -116,9 +116,7 @@ def _delayed_parts(data: Any, y: Any, target: Any) -> tuple[list[Delayed], Any]:
         names = [name for name in data.columns if name != target]
         if y is not None:
             if y.npartitions != data.npartitions:
-                raise ValueError(
-                    f"X has {data.npartitions} partitions, but y has {y.npartitions}. They must be as many."
-                )
+                raise ValueError(f"X has {data.npartitions} partitions, but y has {y.npartitions}. They must be equal.")
             pairs = zip(data.to_delayed(), y.to_delayed(), strict=True)
             return [delayed(_both)(a, b) for a, b in pairs], None
         if target not in data.columns:

@@ -299,7 +299,7 @@ def _decode_strings(shape: Any, texts: Any) -> NDArray[Any]:
 def _revive(name: str, params: dict[str, Any], state: dict[str, Any]) -> Any:
     kind = _estimators().get(name)
     if kind is None:
-        raise ModelFileError(f"it holds a {name!r}, which is no estimator of this version of bomkl")
+        raise ModelFileError(f"it holds a {name!r}, which is not an estimator of this version of bomkl")
     estimator = kind(**params)
     if (where := _not_finite(state, "")) is not None:
         raise ModelFileError(f"{where[1:]} holds a number that is not finite, so every prediction would be wrong")

@@ -13,7 +13,7 @@ from sklearn.utils import assert_all_finite, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from bomkl._validation import check_class_weights, parameter_error
+from bomkl._validation import check_as_many, check_class_weights, parameter_error
 from bomkl.auto.estimator import AutoEstimator
 from bomkl.auto.geometry import Float
 from bomkl.auto.labels import alike
@@ -369,8 +369,7 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
 
     def _check_labels(self, X: Any, y: Any) -> NDArray[Any]:
         labels: NDArray[Any] = column_or_1d(y, warn=True)
-        if len(labels) != X.shape[0]:
-            raise ValueError(f"X has {X.shape[0]} rows, but y has {len(labels)} labels. They must be as many.")
+        check_as_many(X.shape[0], len(labels), "labels")
         if labels.dtype.kind == "f":
             assert_all_finite(labels, input_name="y")
         check_classification_targets(labels)

@@ -12,7 +12,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_y
 
-from bomkl._validation import check_choice, is_finite_number
+from bomkl._validation import check_as_many, check_choice, is_finite_number
 from bomkl.auto.estimator import AutoEstimator
 from bomkl.auto.geometry import Float
 from bomkl.auto.rows import LARGEST
@@ -331,8 +331,7 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         self._prepare(first)
         X = self._check_rows(X, first)
         targets = np.asarray(_check_y(y, y_numeric=True, estimator=self), dtype=np.float64)
-        if len(targets) != X.shape[0]:
-            raise ValueError(f"X has {X.shape[0]} rows, but y has {len(targets)} targets. They must be as many.")
+        check_as_many(X.shape[0], len(targets), "targets")
         assert_all_finite(targets, input_name="y")  # validate_data lets None through
         targets = np.clip(targets, -LARGEST, LARGEST)
         weight = self._check_weight(sample_weight, X)

@@ -424,7 +424,7 @@ def _check_classes(estimator: Any, stream: Stream) -> None:
 
 def _count(value: Any) -> int:
     if type(value) is not int or value < 0:
-        raise ValueError(f"{value!r} is no count")
+        raise ValueError(f"{value!r} is not a count")
     return value
 
 

@@ -233,7 +233,7 @@ def check_output(option: str, path: str, replaced: bool = False) -> None:
     """
     folder = os.path.dirname(os.path.realpath(path) if os.path.islink(path) else path) or "."
     if not os.path.basename(path) or os.path.isdir(path):
-        problem = "that is no name of a file"
+        problem = "that is not the name of a file"
     elif not os.path.exists(folder):
         problem = f"there is no folder {folder!r}; make it first"
     elif not os.path.isdir(folder):

@@ -248,7 +248,10 @@ def _value_of(node: ast.expr, text: str) -> Any:
                 return spec_classes()[name](*[_value_of(item, text) for item in items], **settings)
             except TypeError as error:
                 raise ValueError(f"{text!r}: {error}") from error
-    raise ValueError(f"{text!r} is no value: a number, a word, a list, or a kernel, learner or combiner was expected.")
+    raise ValueError(
+        f"{text!r} is not a valid value. It must be a number, a word, a list, or a kernel, learner or combiner, such "
+        "as Gaussian(0.5)."
+    )
 
 
 def _labels(text: str) -> list[str]:

@@ -480,7 +480,7 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
             raise TableError(f"TableEncoder(target={self.target!r}) learns from targets: pass y.")
         values = column_or_1d(y)
         if len(values) != n_rows:
-            raise TableError(f"X has {n_rows} rows, but y has {len(values)} targets. They must be as many.")
+            raise TableError(f"X has {n_rows} rows, but y has {len(values)} targets. There must be one for each row.")
         if self.target == "number":
             try:
                 numbers = np.asarray(values, dtype=np.float64)
