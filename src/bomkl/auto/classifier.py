@@ -45,9 +45,9 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes; "balanced" needs all labels and so works with `fit` only.
     device : {"cpu", "cuda", "auto"}, default="cpu"
-        Where rounds are computed: on the processor, or on a GPU through PyTorch (``pip install 'bomkl[gpu]'``). "auto"
-        takes a GPU where there is one. With ``update="rows"`` the processor is used. What is learned does not depend on
-        it but for rounding, and a model may go on elsewhere.
+        Where the model learns: on the processor, or on a GPU through PyTorch (``pip install 'bomkl[gpu]'``). "auto"
+        takes a GPU where there is one. Trees, rows of more than 512 columns and the first 256 rows stay with the
+        processor. What is learned does not depend on it but for rounding, and a model may go on elsewhere.
     types : dict of column to {"number", "boolean", "category", "date"} or None, default=None
         What columns of a table hold; others are taken as the table has them, or as their first cells look.
     n_jobs : int or None, default=None

@@ -13,13 +13,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bomkl.auto.features import Features, KernelFeatures, features_from_state
-from bomkl.auto.geometry import Float, Views
+from bomkl.auto.geometry import Float, Single, Views
 from bomkl.auto.information import Information
 from bomkl.auto.newton import NewtonRegression
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.task import Task
 
 Scorer = Callable[[Views], Float]
+
+
+class RegressionElsewhere(Protocol):
+    """A `NewtonRegression` whose arrays are on a device: it never changes, and what changes one happens here."""
+
+    @property
+    def rank(self) -> int:
+        """Features in use, the constant included."""
+
+    def here(self) -> NewtonRegression:
+        """Copy it to the processor."""
+
+    def means(self) -> Float:
+        """Posterior mean with every row learned, (outputs, width)."""
+
+    def scores(self, F: Single, means: Float) -> Float:
+        """Score rows of features with the posterior mean of `means`."""
+
+    def to_state(self) -> State:
+        """Everything it is, as a `NewtonRegression` has it."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +106,7 @@ class NewtonComponent:
     kind: ClassVar[str] = "newton"
     name: str
     features: Features
-    regression: NewtonRegression | Information
+    regression: NewtonRegression | RegressionElsewhere | Information
 
     @classmethod
     def fitted(cls, name: str, features: Features, w: Float, covariance: Float, ridge: float) -> Self:
@@ -114,8 +134,7 @@ class NewtonComponent:
 
     def score_and_learn(self, views: Views, y: Float, weight: Float, task: Task, forget: float, seen: int) -> Float:
         """Score rows, each just before it is learned from."""
-        assert isinstance(self.regression, NewtonRegression)
-        return self.regression.score_and_learn(self.features(views), y, weight, task, forget, seen)
+        return self._regression_here().score_and_learn(self.features(views), y, weight, task, forget, seen)
 
     def scorer(self) -> Scorer:
         """Return a function that scores rows by what is known now."""
@@ -136,12 +155,21 @@ class NewtonComponent:
 
     def close(self) -> None:
         """Close the open block."""
-        if isinstance(self.regression, NewtonRegression):
-            self.regression.close()
+        if not isinstance(self.regression, Information):
+            self._regression_here().close()
 
     def add_class(self, log_odds: float) -> None:
         """Make room for one more class."""
-        self.regression.add_class(log_odds)
+        if isinstance(self.regression, Information):
+            self.regression.add_class(log_odds)
+        else:
+            self._regression_here().add_class(log_odds)
+
+    def _regression_here(self) -> NewtonRegression:
+        """Bring the regression to the processor, where it may change."""
+        assert not isinstance(self.regression, Information)
+        self.regression = here = self.regression.here()
+        return here
 
     def to_state(self) -> State:
         """Everything it is, as plain values and arrays."""

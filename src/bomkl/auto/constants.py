@@ -14,6 +14,7 @@ SAMPLE = 4  # rows that trees are grown from, in budgets
 STACK_RIDGES = (10.0, 100.0)
 SHARE = 1e-3  # part of the weight that the combination spreads evenly at every row
 CHUNK = 256  # rows worked on at a time, up to a multiple of it: bounds the memory of long calls
+DEVICE_FROM = CHUNK  # rows from which on a device learns
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from importlib.util import find_spec
 
+from bomkl.auto.rows import RowEngine
 from bomkl.auto.sum_engine import CoreEngine, SumEngine
 
 DEVICES = ("cpu", "cuda", "auto")
@@ -19,6 +20,11 @@ def engine_for(device: str) -> SumEngine:
     if not _has_gpu():
         raise ValueError("device='cuda' needs a GPU, but PyTorch finds none. Use device='cpu' or device='auto'.")
     return _gpu_engine()
+
+
+def row_engine_for(device: str) -> RowEngine | None:
+    """Return what learns row by row on a device; None on the processor."""
+    return engine_for(device).rows
 
 
 @cache

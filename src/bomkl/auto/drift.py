@@ -62,6 +62,12 @@ class AdaptiveLearner:
         self.recent: list[float] = []
         self.before = np.zeros(3)  # rows, sum and sum of squares of the losses that left the window
 
+    def use(self, device: str) -> None:
+        """Go on with a device."""
+        for model in self.models:
+            if isinstance(model, RowLearner):
+                model.use(device)
+
     @property
     def task(self) -> Task:
         """What is learned now."""
@@ -170,6 +176,8 @@ class AdaptiveLearner:
     def _challenge(self) -> None:
         self.alarms += 1
         challenger = learner_type(self.columns)(self.settings, self.models[0].n_classes)
+        if isinstance(challenger, RowLearner) and isinstance(self.models[0], RowLearner):
+            challenger.row_engine = self.models[0].row_engine
         challenger.score_and_learn(self._last_rows(), np.array(self.last_y), np.array(self.last_weight))
         self.models.append(challenger)
         self.log_weights = np.append(self.log_weights, self.log_weights.max() - 1)

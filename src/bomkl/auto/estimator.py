@@ -61,8 +61,8 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
     def _check_device(self) -> None:
         owner = type(self).__name__
         check_choice(owner, "device", self.device, DEVICES)
-        if self.device == "cuda" and self.update != "rounds":
-            raise parameter_error(owner, "device", "'cpu' or 'auto' with update='rows'", self.device)
+        if self.device == "cuda" and hasattr(self, "n_features_in_") and self._n_columns() > WIDEST:
+            raise parameter_error(owner, "device", f"'cpu' or 'auto' for more than {WIDEST} columns", self.device)
 
     def _learning_settings(self) -> dict[str, Any]:
         """Return the settings that must not change while learning goes on."""
@@ -121,8 +121,8 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
     @contextmanager
     def _working(self, rows: int) -> Iterator[Mapper]:
         """Yield what shares work out over threads, the learner being on its device."""
-        if isinstance(self._learner, RoundLearner):
-            self._check_device()
+        self._check_device()
+        if not isinstance(self._learner, WideLearner):
             self._learner.use(self.device)
         with self._threads(rows) as run:
             yield run
@@ -472,7 +472,7 @@ def checked_columns(X: Any) -> Any:
 
 
 def _array_bytes(value: Any) -> int:
-    if isinstance(value, np.ndarray):
+    if hasattr(value, "nbytes"):
         return int(value.nbytes)
     if isinstance(value, int | float | str):
         return 0

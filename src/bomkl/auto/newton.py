@@ -15,8 +15,8 @@ from bomkl.auto.geometry import Float, Single, packed, unpacked
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.task import Task
 
-_UNCHECKED = 16384.0
-_MARGIN = 64 * float(np.finfo(np.float32).eps)  # least eigenvalue after a repair, as a share of the largest variance
+UNCHECKED = 16384.0
+MARGIN = 64 * float(np.finfo(np.float32).eps)  # least eigenvalue after a repair, as a share of the largest variance
 
 
 @dataclass
@@ -47,10 +47,11 @@ class NewtonRegression:
         rank, outputs = w.shape
         means = np.zeros((outputs, width))
         means[:, :rank] = w.T
-        return cls._at_block_start(means, packed(covariance), rank / ridge)
+        return cls.at_block_start(means, packed(covariance), rank / ridge)
 
     @classmethod
-    def _at_block_start(cls, w: Float, P: Single, largest_trace: float) -> Self:
+    def at_block_start(cls, w: Float, P: Single, largest_trace: float) -> Self:
+        """Start from means (outputs, width) and a packed covariance, with no row in the open block."""
         outputs, width = w.shape
         return cls(
             w=w,
@@ -74,6 +75,10 @@ class NewtonRegression:
         fork = copy.copy(self)
         fork.trace, fork.owned = self.trace.copy(), False
         return fork
+
+    def here(self) -> Self:
+        """Return itself: its arrays are on the processor."""
+        return self
 
     def _own(self) -> None:
         if self.owned:
@@ -120,11 +125,11 @@ class NewtonRegression:
         variance. So it is enough to look from time to time whether P - m I has a Cholesky factor and, where it has
         none, to add to the diagonal of P: a loss of certainty that single precision could hardly have told from none.
         """
-        if self.unchecked < _UNCHECKED or self.open:
+        if self.unchecked < UNCHECKED or self.open:
             return
         self.unchecked = 0.0
         P = unpacked(self.P)[:, : self.rank].astype(np.float64)
-        margin = _MARGIN * float(P.diagonal().max())
+        margin = MARGIN * float(P.diagonal().max())
         diagonal, added = P.diagonal() - margin, 0.0
         while True:
             np.fill_diagonal(P, diagonal + added)
@@ -183,7 +188,7 @@ class NewtonRegression:
         n = len(rows)
         if n > most_open:
             raise saved.wrong("rows", f"at most {most_open} rows, those of the open block", n)
-        regression = cls._at_block_start(w, P, 0.0)
+        regression = cls.at_block_start(w, P, 0.0)
         regression.open = n
         regression.rows[:n] = rows
         regression.U[:n] = saved.array("U", (n, width), np.float32)

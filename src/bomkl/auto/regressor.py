@@ -52,13 +52,9 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         take less than half the time on one thread, use all threads of `n_jobs`, and can be split over machines
         (`bomkl.merge`, `bomkl.dask`). Predictions include every row given so far either way.
     device : {"cpu", "cuda", "auto"}, default="cpu"
-        Where rounds are computed: on the processor, or on a GPU through PyTorch (``pip install 'bomkl[gpu]'``). "auto"
-        takes a GPU where there is one. With ``update="rows"`` the processor is used. What is learned does not depend on
-        it but for rounding, and a model may go on elsewhere.
-    trees : bool, default=True
-        Whether boosted trees and a forest, grown from a bounded sample of the stream, are among the components. They
-        lower the error where columns matter at thresholds, and take about a third of the time. With
-        ``update="rounds"``, and for more than 512 columns, there are none.
+        Where the model learns: on the processor, or on a GPU through PyTorch (``pip install 'bomkl[gpu]'``). "auto"
+        takes a GPU where there is one. Trees, rows of more than 512 columns and the first 256 rows stay with the
+        processor. What is learned does not depend on it but for rounding, and a model may go on elsewhere.
     types : dict of column to {"number", "boolean", "category", "date"} or None, default=None
         What columns of a table hold; others are taken as the table has them, or as their first cells look.
     n_jobs : int or None, default=None

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from bomkl.auto.component import Component, NewtonComponent, Scorer, Shape, comp
 from bomkl.auto.constants import (
     CHUNK,
     COMPONENTS,
+    DEVICE_FROM,
     FIRST_STAGE,
     KEEP,
     KEEP_TREES_FROM,
@@ -33,7 +35,7 @@ from bomkl.auto.constants import (
 )
 from bomkl.auto.geometry import Float, Geometry, Views
 from bomkl.auto.one_row import one_row_of
-from bomkl.auto.rebuild import HostFitting, Mapper, Rebuild, in_order, target_scale
+from bomkl.auto.rebuild import Fitting, HostFitting, Mapper, Rebuild, in_order, target_scale
 from bomkl.auto.sample import Sample
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.task import LearnerSettings, Task
@@ -77,10 +79,26 @@ class Drawn:
         return rows.toarray() if hasattr(rows, "toarray") else rows
 
 
+class RowEngine(Protocol):
+    """What learns the regressions of a learner on a device; trees and the combination stay with the processor."""
+
+    rows_at_once: int
+
+    def fitting(self, budget: int) -> Fitting:
+        """Return what fits components to kept rows."""
+
+    def learn(self, learner: RowLearner, X: Float, targets: Float, weight: Float) -> Iterator[tuple[int, int, Float]]:
+        """Score rows, each just before the regressions learn from it; yields (n, m, outputs) for a few at a time."""
+
+    def scores(self, learner: RowLearner, X: Float) -> Float:
+        """Scores (n, m, outputs) of rows by what the regressions know now."""
+
+
 class RowLearner:
     """One learner of two or more classes, or of numbers, that learns row after row."""
 
     kind = "rows"
+    row_engine: RowEngine | None = None  # None: the processor
 
     def __init__(self, settings: LearnerSettings, n_classes: int = 2) -> None:
         self.settings = settings
@@ -108,6 +126,17 @@ class RowLearner:
         self.combination = Combination.of(len(self.names))
         self.error_before = np.zeros(len(self.names))  # in units of the target, up to the last rebuild
         self.error_rows = np.zeros(len(self.names))
+
+    def use(self, device: str) -> None:
+        """Go on with a device."""
+        from bomkl.auto.device import row_engine_for
+
+        self.row_engine = row_engine_for(device)
+
+    @property
+    def on_device(self) -> RowEngine | None:
+        """The device, once there is enough to do for one."""
+        return self.row_engine if self.seen >= DEVICE_FROM else None
 
     # ------------------------------------------------------------ learning
 
@@ -139,10 +168,14 @@ class RowLearner:
         if self.geometry is None:
             out[:] = self.prior_score()
             return out
-        scorers = [component.scorer() for component in self.components]
-        for begin in range(0, n, CHUNK):
-            rows = dense_rows(X, begin, min(begin + CHUNK, n))
-            out[begin : begin + CHUNK] = self.combination.scores(self._component_scores(rows, scorers, run), self.task)
+        device, here = self.on_device, self._here()
+        scorers = [component.scorer() for component in here]
+        at_once = CHUNK if device is None else device.rows_at_once
+        for begin in range(0, n, at_once):
+            rows = dense_rows(X, begin, min(begin + at_once, n))
+            elsewhere = [] if device is None else [device.scores(self, rows)]
+            S = np.hstack([*elsewhere, *self._component_scores(rows, here, scorers, run)])
+            out[begin : begin + at_once] = self.combination.scores(S, self.task)
         return checked(out * self.spread + self.centre)
 
     def learn_one(self, x: Float, y: float, counts: dict[str, Any]) -> Float | None:
@@ -174,7 +207,7 @@ class RowLearner:
     def component_scores(self, X: Any) -> Float:
         """Scores of each living component, (n, components, outputs), of scaled targets."""
         scorers = [component.scorer() for component in self.components]
-        return self._component_scores(dense_rows(X, 0, X.shape[0]), scorers, map)
+        return np.hstack(self._component_scores(dense_rows(X, 0, X.shape[0]), self.components, scorers, map))
 
     def add_class(self) -> None:
         """Make room for a class that has not been seen before."""
@@ -228,7 +261,8 @@ class RowLearner:
         return next(stage for stage in self._stages() if stage + self.late(stage) == due)
 
     def _rows_to_event(self) -> int:
-        prune, chunk = PRUNE_AT * self.settings.budget, self.seen - self.seen % CHUNK + CHUNK
+        at_once = CHUNK if self.on_device is None else self.on_device.rows_at_once
+        prune, chunk = PRUNE_AT * self.settings.budget, self.seen - self.seen % at_once + at_once
         events = (self._next_stage(self.seen), prune, self._next_growth(), chunk)
         return min(event - self.seen for event in events if event > self.seen)
 
@@ -243,12 +277,14 @@ class RowLearner:
         if self.geometry is None:
             out = self._prior_scores(y)
         else:
-            targets = self._targets(y)
-            views = self.views(X)
-            parts = self._learn_components(views, targets, weight, run)
+            targets, out = self._targets(y), np.empty((len(y), self.outputs))
+            views = self.views(X, self._here())
+            for begin, end, parts in self._learned_parts(X, views, targets, weight, run):
+                rows = slice(begin, end)
+                out[rows] = self.combination.score_and_learn(parts, targets[rows], weight[rows], self.task)
             if self.sample is not None:
                 self.sample.add(views["codes"], y, weight, self.seen)
-            out = self.combination.score_and_learn(parts, targets, weight, self.task) * self.spread + self.centre
+            out = out * self.spread + self.centre
             self.error_rows[self._places()] += len(y)
         if self.kept_X or self.seen == 0:
             self.kept_X.append(X)
@@ -294,10 +330,15 @@ class RowLearner:
                 self.counts[int(value)] += 1
         return out
 
-    def views(self, X: Float) -> Views:
-        """Rows in the views that the components need."""
+    def views(self, X: Float, components: Iterable[Component] | None = None) -> Views:
+        """Rows in the views that the components, or some of them, need."""
         assert self.geometry is not None
-        return self.geometry.views(X, {name for each in self.components for name in each.geometries()})
+        needing = self.components if components is None else components
+        return self.geometry.views(X, {name for each in needing for name in each.geometries()})
+
+    def _here(self) -> list[Component]:
+        """Components that learn on the processor: all, or the trees, which are the last ones."""
+        return [each for each in self.components if self.on_device is None or is_tree(each)]
 
     def _learn_components(self, views: Views, targets: Float, weight: Float, run: Mapper) -> Float:
         task, forget, seen = self.task, self.settings.forget, self.seen
@@ -307,13 +348,33 @@ class RowLearner:
 
         return np.stack(in_order(run, learn, self._costs()), axis=1)
 
-    def _component_scores(self, X: Float, scorers: list[Scorer], run: Mapper) -> Float:
-        views = self.views(X)
+    def _learned_parts(
+        self, X: Float, views: Views, targets: Float, weight: Float, run: Mapper
+    ) -> Iterator[tuple[int, int, Float]]:
+        """Scores of the components, of a few rows at a time where a device learns."""
+        device = self.on_device
+        if device is None:
+            yield 0, len(targets), self._learn_components(views, targets, weight, run)
+            return
+
+        def learn(tree: Component) -> Float:
+            return tree.score_and_learn(views, targets, weight, self.task, self.settings.forget, self.seen)
+
+        with ThreadPoolExecutor(1) as beside:
+            trees = beside.submit(lambda: list(run(learn, self._here())))
+            for begin, end, parts in device.learn(self, X, targets, weight):
+                yield begin, end, np.hstack([parts, *(each[begin:end, None] for each in trees.result())])
+
+    def _component_scores(
+        self, X: Float, components: list[Component], scorers: list[Scorer], run: Mapper
+    ) -> list[Float]:
+        """Scores (n, 1, outputs) of each of some components."""
+        views = self.views(X, components)
 
         def score(i: int) -> Float:
-            return scorers[i](views)
+            return scorers[i](views)[:, None]
 
-        return np.stack(in_order(run, score, self._costs()), axis=1)
+        return in_order(run, score, [each.cost for each in components])
 
     def _costs(self) -> list[float]:
         return [component.cost for component in self.components]
@@ -358,8 +419,13 @@ class RowLearner:
     def _build(self, X: Float, targets: Float, weight: Float, run: Mapper) -> tuple[Geometry, list[Component]]:
         begun = self.rebuild
         if begun is None or begun.targets.shape != targets.shape:
-            begun = Rebuild(X, targets, weight, self.settings, self.task, HostFitting(NewtonComponent))
+            begun = Rebuild(X, targets, weight, self.settings, self.task, self._fitting())
         return begun.finish(run)
+
+    def _fitting(self) -> Fitting:
+        if self.on_device is None:
+            return HostFitting(NewtonComponent)
+        return self.on_device.fitting(self.settings.budget)
 
     def _work_ahead(self, stage: int, due: int) -> None:
         """Do a part of the next rebuild, so that rows that come singly do not have to wait for all of it."""
@@ -367,7 +433,7 @@ class RowLearner:
             X, y, weight = (each[:stage] for each in self._kept())
             scale = target_scale(y, self.settings.huber) if self.task.is_regression else (0.0, 1.0)
             targets = self.task.targets(y, self.n_classes, *scale)
-            self.rebuild = Rebuild(X, targets, weight, self.settings, self.task, HostFitting(NewtonComponent))
+            self.rebuild = Rebuild(X, targets, weight, self.settings, self.task, self._fitting())
         self.rebuild.advance((self.seen - stage + 1) / (due - stage + 1))
 
     def _stages(self) -> Iterator[int]:

@@ -15,7 +15,7 @@ from bomkl.auto.constants import STACK_RIDGES
 from bomkl.auto.geometry import Float, Geometry
 from bomkl.auto.information import Information
 from bomkl.auto.rebuild import HostFitting, Mapper, build, in_order
-from bomkl.auto.rows import RowLearner, dense_rows
+from bomkl.auto.rows import RowEngine, RowLearner, dense_rows
 from bomkl.auto.sums import Sums, SumsShape
 from bomkl.auto.task import LearnerSettings, Task
 
@@ -28,6 +28,8 @@ class SumEngine(Protocol):
     the same numbers however many rows come with it. Sums are those of blocks of `ROUND_BLOCK` rows, counted from the
     first row given. Each block is rounded to the units of `Sums` on its own: their order does not matter.
     """
+
+    rows: RowEngine | None  # what learns row by row on the same device; None: the core
 
     def scores(self, learner: RowLearner, X: Any, run: Mapper) -> Float:
         """Score rows: combined scores (n, outputs), of scaled targets."""
@@ -48,6 +50,8 @@ class SumEngine(Protocol):
 
 class CoreEngine:
     """The compiled core; threads share out blocks of rows."""
+
+    rows: RowEngine | None = None
 
     def learned(self, regressions: list[Information], sums: Sums, run: Mapper) -> list[Information]:
         """Take the sums of a round in by one Newton step of each component."""

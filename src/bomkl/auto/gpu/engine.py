@@ -11,7 +11,6 @@ import os
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,22 +18,22 @@ import torch
 
 from bomkl._core import BLOCK as TILE
 from bomkl._core import ROUND_BLOCK, round_units
-from bomkl.auto.component import Component
+from bomkl.auto.component import Component, RoundsComponent
 from bomkl.auto.constants import KERNELS
 from bomkl.auto.features import Features
 from bomkl.auto.geometry import Float, Geometry
+from bomkl.auto.gpu.errors import CHUNK_BLOCKS, MOST_PRODUCT_BYTES, on_device
 from bomkl.auto.gpu.kernels import add_fixed
 from bomkl.auto.gpu.losses import errors, losses, pulls_and_curvature
 from bomkl.auto.gpu.model import DeviceCombination, DeviceFeatures, DeviceViews, tensor
+from bomkl.auto.gpu.rows import TorchRows
 from bomkl.auto.information import Information
 from bomkl.auto.rebuild import Mapper
-from bomkl.auto.rows import RowLearner
+from bomkl.auto.rows import RowEngine, RowLearner
 from bomkl.auto.sum_engine import newton_parts, sums_shape
 from bomkl.auto.sums import Sums, Whole
 from bomkl.auto.task import LearnerSettings, Task
 
-CHUNK_BLOCKS = 128  # blocks worked on together: with fewer, starting work takes longer than the work
-_MOST_PRODUCT_BYTES = 1 << 30  # of the products of the blocks of one component
 _PANELS = 4  # column panels of a symmetric product: with four, 5/8 of it is computed
 _MOST_INFORMATION = 65536.0  # of one row; the core has the same
 
@@ -52,11 +51,12 @@ class TorchEngine:
         self.device = torch.device(device)
         # PyTorch loads its solvers when they are first used, and fails where two threads do that at once
         torch.linalg.cholesky_ex(torch.eye(1, dtype=torch.float64, device=self.device))
+        self.rows: RowEngine | None = TorchRows(self.device)
         self._held: dict[str, tuple[Any, Any]] = {}
 
     def scores(self, learner: RowLearner, X: Any, run: Mapper) -> Float:
         """Score rows."""
-        with _on_device(learner):
+        with on_device(learner.settings.budget):
             model = self._model(learner)
             parts = [model.scores(rows.double())[:n] for n, (rows,) in self._chunks(X)]
             return _to_host(parts, learner.outputs)
@@ -65,7 +65,7 @@ class TorchEngine:
         self, learner: RowLearner, X: Any, targets: Float, weight: Float, log_rows: int, run: Mapper
     ) -> tuple[Float, Sums]:
         """Score rows, and add them up."""
-        with _on_device(learner):
+        with on_device(learner.settings.budget):
             model = self._model(learner)
             sums = DeviceSums(learner, log_rows, self.device)
             parts = []
@@ -95,8 +95,16 @@ class TorchEngine:
         from bomkl.auto.gpu.fit import DeviceFitting
         from bomkl.auto.rebuild import build
 
-        with ThreadPoolExecutor(min(os.cpu_count() or 1, len(KERNELS))) as pool, torch.inference_mode():
-            return build(X, targets, weight, settings, task, pool.map, DeviceFitting(self.device))
+        with ThreadPoolExecutor(min(os.cpu_count() or 1, len(KERNELS))) as pool, on_device(settings.budget):
+            return build(
+                X,
+                targets,
+                weight,
+                settings,
+                task,
+                pool.map,
+                DeviceFitting(self.device, RoundsComponent, settings.budget),
+            )
 
     def _chunks(self, *arrays: Any) -> Iterator[tuple[int, list[Any]]]:
         """Chunks of arrays on the device, and how many of their rows are real; the next is sent while one is in use."""
@@ -244,7 +252,7 @@ class DeviceSums:
         weighted = F * curvature.reshape(CHUNK_BLOCKS, ROUND_BLOCK, 1)
         transposed = F.transpose(1, 2)
         for (first, end), sums in zip(panels(F.shape[2]), self._information[i], strict=True):
-            group = max(1, min(CHUNK_BLOCKS, _MOST_PRODUCT_BYTES // (4 * sums.numel())))
+            group = max(1, min(CHUNK_BLOCKS, MOST_PRODUCT_BYTES // (4 * sums.numel())))
             for begin in range(0, CHUNK_BLOCKS, group):
                 blocks = slice(begin, begin + group)
                 product = torch.bmm(transposed[blocks, first:], weighted[blocks, :, first:end])
@@ -324,43 +332,3 @@ def solution(matrix: Any, b: Any) -> Any:
 
 def _to_host(parts: list[Any], outputs: int) -> Float:
     return torch.cat(parts).cpu().numpy() if parts else np.empty((0, outputs))
-
-
-def bytes_needed(budget: int) -> int:
-    """Estimate the memory that sums of a learner with some budget take on a device.
-
-    Examples
-    --------
-    >>> round(bytes_needed(1000) / 2**30, 1), round(bytes_needed(16000) / 2**30, 1)
-    (3.2, 25.2)
-    """
-    ranks = [choice.share * budget for choice in KERNELS]
-    held = sum(13 * rank * rank for rank in ranks)  # whitening and information
-    return int(held + 40 * CHUNK_BLOCKS * ROUND_BLOCK * max(ranks) + 2 * _MOST_PRODUCT_BYTES)
-
-
-def budget_that_fits(free: int) -> int:
-    """Largest power of two whose sums take at most some bytes; 1 if none does."""
-    budget = 1
-    while bytes_needed(2 * budget) <= free:
-        budget *= 2
-    return budget
-
-
-@contextmanager
-def _on_device(learner: RowLearner) -> Iterator[None]:
-    """Use products in full single precision, whatever the program has set, and say what to do without memory."""
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = False
-    try:
-        with torch.inference_mode():
-            yield
-    except torch.OutOfMemoryError as error:
-        torch.cuda.empty_cache()
-        free, budget = torch.cuda.mem_get_info()[0], learner.settings.budget
-        raise MemoryError(
-            f"The device has too little memory for budget={budget}: {free / 2**30:.1f} GiB are free. "
-            f"A budget of {budget_that_fits(free)} would fit."
-        ) from error
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = before

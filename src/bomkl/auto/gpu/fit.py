@@ -8,10 +8,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bomkl.auto.component import Component, RoundsComponent
+from bomkl.auto.component import Component, NewtonComponent, RoundsComponent
 from bomkl.auto.features import Features, KernelFeatures
 from bomkl.auto.fit import LEAST_CURVATURE, ROUNDS, SMALL_NEWTON_STEP, SMALL_STEP
 from bomkl.auto.geometry import Float, Single, Views
+from bomkl.auto.gpu.errors import on_device
 from bomkl.auto.gpu.losses import means, pulls_and_curvature
 from bomkl.auto.gpu.model import DeviceFeatures, tensor
 from bomkl.auto.information import Information
@@ -19,10 +20,20 @@ from bomkl.auto.task import Task
 
 
 class DeviceFitting:
-    """`Fitting` on a device."""
+    """`Fitting` on a device.
 
-    def __init__(self, device: Any) -> None:
-        self._device = device
+    Parameters
+    ----------
+    device : torch.device
+        Where to fit.
+    kind : subclass of NewtonComponent
+        What the components are: those that learn in rounds hold information, others a covariance.
+    budget : int
+        For the error where the device has too little memory.
+    """
+
+    def __init__(self, device: Any, kind: type[NewtonComponent], budget: int) -> None:
+        self._device, self._kind, self._budget = device, kind, budget
 
     def kernel_features(
         self, geometry: str, kernel: str, width: float, rows: Single, support: NDArray[np.int64]
@@ -35,18 +46,23 @@ class DeviceFitting:
         self, features: Features, views: Views, y: Float, weight: Float, ridge: float, task: Task
     ) -> tuple[Float, Float]:
         """Posterior mean and the scores it gives the rows."""
-        F = self._rows(features, views)
-        w, _ = self._fit(F, y, weight, ridge, task)
-        return w.cpu().numpy(), (F.double() @ w).cpu().numpy()
+        with on_device(self._budget):
+            F = self._rows(features, views)
+            w, _ = self._fit(F, y, weight, ridge, task)
+            return w.cpu().numpy(), (F.double() @ w).cpu().numpy()
 
     def component(
         self, name: str, features: Features, views: Views, y: Float, weight: Float, ridge: float, task: Task
     ) -> Component:
         """Make a component that starts from ridge regression on features."""
-        w, information = self._fit(self._rows(features, views), y, weight, ridge, task)
-        padded = np.zeros((w.shape[1], features.width))
-        padded[:, : len(w)] = w.T.cpu().numpy()
-        return RoundsComponent(name, features, Information(padded, information.cpu().numpy()))
+        with on_device(self._budget):
+            w, information = self._fit(self._rows(features, views), y, weight, ridge, task)
+            if not issubclass(self._kind, RoundsComponent):
+                covariance = torch.cholesky_inverse(torch.linalg.cholesky(information))
+                return self._kind.fitted(name, features, w.cpu().numpy(), covariance.cpu().numpy(), ridge)
+            padded = np.zeros((w.shape[1], features.width))
+            padded[:, : len(w)] = w.T.cpu().numpy()
+            return self._kind(name, features, Information(padded, information.cpu().numpy()))
 
     def _rows(self, features: Features, views: Views) -> Any:
         needed = {name: tensor(views[name], self._device) for name in features.geometries()}

@@ -1,0 +1,54 @@
+"""What surrounds all work on a device: full precision, and errors that say what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from bomkl._core import ROUND_BLOCK
+from bomkl.auto.constants import KERNELS
+
+CHUNK_BLOCKS = 128  # blocks worked on together: with fewer, starting work takes longer than the work
+MOST_PRODUCT_BYTES = 1 << 30  # of the products of the blocks of one component
+
+
+def bytes_needed(budget: int) -> int:
+    """Estimate the memory that a learner with some budget takes on a device.
+
+    Examples
+    --------
+    >>> round(bytes_needed(1000) / 2**30, 1), round(bytes_needed(16000) / 2**30, 1)
+    (3.2, 25.2)
+    """
+    ranks = [choice.share * budget for choice in KERNELS]
+    held = sum(13 * rank * rank for rank in ranks)  # whitening and information, or whitening and three covariances
+    return int(held + 40 * CHUNK_BLOCKS * ROUND_BLOCK * max(ranks) + 2 * MOST_PRODUCT_BYTES)
+
+
+def budget_that_fits(free: int) -> int:
+    """Largest power of two whose learner takes at most some bytes; 1 if none does."""
+    budget = 1
+    while bytes_needed(2 * budget) <= free:
+        budget *= 2
+    return budget
+
+
+@contextmanager
+def on_device(budget: int) -> Iterator[None]:
+    """Use products in full single precision, whatever the program has set, and say what to do without memory."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        with torch.inference_mode():
+            yield
+    except torch.OutOfMemoryError as error:
+        torch.cuda.empty_cache()
+        free = torch.cuda.mem_get_info()[0]
+        raise MemoryError(
+            f"The device has too little memory for budget={budget}: {free / 2**30:.1f} GiB are free. "
+            f"A budget of {budget_that_fits(free)} would fit."
+        ) from error
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before

@@ -1,0 +1,256 @@
+"""One block of online Newton regression on a device: rows that depend on each other, for all components at once.
+
+Everything is as in the core's `auto_newton.hpp`, and the names are those of its comments: M[s][u] = c[s] (x_s P_s x_u),
+L = I + (strict lower part of M^T), V = L^-1 U. What is computed here is E = L^-1, row by row, in double precision.
+"""
+
+# mypy: disable-error-code="untyped-decorator,no-untyped-def"
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from bomkl._core import BLOCK
+from bomkl.auto.gpu.kernels import runs_triton
+from bomkl.auto.task import HUBER, Task
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError:  # a build of PyTorch for the CPU alone
+    triton = None
+
+_ROUNDS = 12
+_SMALL = 1e-6
+_LEAST_VARIANCE = 1e-12
+_LEAST_CURVATURE = 1e-5
+_MOST_FORGETTING = 0.5
+
+
+@dataclass
+class Block:
+    """The open block of m components, as `learn_block` reads and writes it.
+
+    G (m, 64, 64) are the rows times P times the rows, lengths (m, 64, 64) the inner products of the rows times P (used
+    only while forgetting), f (m, 64, outputs) the scores at the start of the block, then those just before each row was
+    learned. Rows from ``span[0]`` up to ``span[1]`` are learned; what M, c, a and trace say of those before stays. D is
+    E with the root of |c| before each row: D U are the directions along which P changes by one.
+    """
+
+    G: Any
+    lengths: Any
+    f: Any
+    y: Any
+    weight: Any
+    span: Any
+    loosen: Any
+    M: Any
+    c: Any
+    a: Any
+    trace: Any
+    E: Any
+    D: Any
+
+    @classmethod
+    def zeros(cls, components: int, outputs: int, device: Any) -> Block:
+        """Make one without rows."""
+
+        def new(*shape: int, dtype: Any = torch.float64) -> Any:
+            return torch.zeros(shape, dtype=dtype, device=device)
+
+        m, n = components, BLOCK
+        return cls(
+            G=new(m, n, n, dtype=torch.float32),
+            lengths=new(m, n, n),
+            f=new(m, n, outputs),
+            y=new(n, outputs),
+            weight=new(n),
+            span=new(2, dtype=torch.int32),
+            loosen=new(m),
+            M=new(m, n, n),
+            c=new(m, n),
+            a=new(m, n, outputs),
+            trace=new(m, 2),
+            E=new(m, n, n),
+            D=new(m, n, n, dtype=torch.float32),
+        )
+
+
+if triton is not None:
+
+    @triton.jit
+    def _learn_block(
+        G,
+        lengths,
+        f,
+        y,
+        weight,
+        span,
+        loosen,
+        M,
+        c,
+        a,
+        trace,
+        E,
+        D,
+        outputs,
+        N: tl.constexpr,
+        K: tl.constexpr,
+        TASK: tl.constexpr,
+        FORGETS: tl.constexpr,
+    ):
+        m = tl.program_id(0)
+        i, j, k = tl.arange(0, N), tl.arange(0, N), tl.arange(0, K)
+        used = k < outputs
+        square, rows = m * N * N, m * N
+        first, last = tl.load(span), tl.load(span + 1)
+        done = i < first
+        e = tl.zeros((N, N), tl.float64)
+        changes = tl.load(c + rows + i, mask=done, other=0.0)
+        steps = tl.load(a + (rows + i[:, None]) * outputs + k[None, :], mask=done[:, None] & used[None, :], other=0.0)
+        loose = tl.load(loosen + m)
+        most, size = tl.load(trace + 2 * m), tl.load(trace + 2 * m + 1)
+        u = first * 0
+        while u < last:
+            g = tl.load(G + square + u * N + j).to(tl.float64)
+            column = tl.sum(e * g[None, :], axis=1)  # x_s P_s x_u of s < u: rows of e from u on are still zero
+            factors = changes * column
+            if u < first:
+                factors = tl.load(M + square + i * N + u, mask=i < u, other=0.0)
+            own = tl.where(j == u, 1.0, 0.0).to(tl.float64) - tl.sum(factors[:, None] * e, axis=0)
+            e = tl.where(i[:, None] == u, own[None, :], e)
+            if u >= first:
+                tl.store(M + square + i * N + u, factors, mask=i < u)
+                at = f + (rows + u) * outputs + k
+                score = tl.load(at, mask=used, other=0.0) + tl.sum(steps * column[:, None], axis=0)
+                tl.store(at, score, mask=used)
+                target = tl.load(y + u * outputs + k, mask=used, other=0.0)
+                counted = tl.load(weight + u)
+                variance = tl.load(G + square + u * N + u).to(tl.float64) - tl.sum(factors * column)
+                q = tl.maximum(variance, 1e-12)
+                if TASK >= 2:
+                    residual = (target - score) / (1 + counted * q)
+                    step = counted * residual
+                    h = counted
+                    if TASK == 3:  # Huber's loss is linear from 1 on
+                        far = tl.sum(tl.where(used, tl.abs(residual), 0.0))
+                        h = tl.where(
+                            far > 1.0,
+                            counted / tl.maximum(far * (1 + counted * q) - q * counted, 1.0),
+                            counted,
+                        )
+                        step = tl.where(tl.abs(residual) > 1.0, tl.where(residual > 0, counted, -counted), step)
+                    change = h / (1 + h * q) - tl.minimum(loose * h, 0.5) / q
+                else:
+                    reach = q * counted
+                    z = score
+                    p = score * 0.0
+                    moved = q * 0.0 + 1.0
+                    turns = 0
+                    while (moved >= 1e-6) & (turns < 12):  # z = f + q weight (y - p(z))
+                        if TASK == 0:
+                            p = 1 / (1 + tl.exp(-z))
+                        else:
+                            top = tl.max(tl.where(used, z, -float("inf")))
+                            p = tl.where(used, tl.exp(z - top), 0.0)
+                            p = p / tl.sum(p)
+                        low = score - reach * (1 - target)
+                        following = z - (z - score - reach * (target - p)) / (1 + reach * p * (1 - p))
+                        following = tl.minimum(tl.maximum(following, low), low + reach)
+                        moved = tl.max(tl.where(used, tl.abs(following - z), 0.0))
+                        z = following
+                        turns += 1
+                    step = counted * (target - p)
+                    h = counted * tl.maximum(tl.max(tl.where(used, p * (1 - p), 0.0)), 1e-5)
+                    change = h / (1 + h * q) - tl.minimum(4 * loose * h, 0.5) / q
+                change = tl.where(variance > 0, change, 0.0)
+                if FORGETS:
+                    products = tl.load(lengths + square + i[:, None] * N + j[None, :])
+                    length = tl.sum(tl.sum(products * own[None, :], axis=1) * own)
+                    bound = -tl.maximum(most - size, 0.0) / tl.maximum(length, 1e-300)
+                    change = tl.where((change >= 0) | (size - change * length <= most), change, bound)
+                    size -= change * length
+                steps = tl.where(i[:, None] == u, step[None, :], steps)
+                changes = tl.where(i == u, change, changes)
+            u += 1
+        learned = (i >= first) & (i < last)
+        tl.store(c + rows + i, changes, mask=learned)
+        tl.store(a + (rows + i[:, None]) * outputs + k[None, :], steps, mask=learned[:, None] & used[None, :])
+        tl.store(E + square + i[:, None] * N + j[None, :], e)
+        roots = tl.sqrt(tl.abs(changes))
+        tl.store(D + square + i[:, None] * N + j[None, :], (roots[:, None] * e).to(tl.float32))
+        if FORGETS:
+            tl.store(trace + 2 * m + 1, size)
+
+
+def learn_block(block: Block, task: Task, forgets: bool) -> None:
+    """Learn the rows of a block one after the other."""
+    if not runs_triton(block.G):
+        _learn_block_by_pytorch(block, task, forgets)
+        return
+    m, _, outputs = block.f.shape
+    _learn_block[(m,)](
+        *(getattr(block, name) for name in Block.__dataclass_fields__),
+        outputs,
+        N=BLOCK,
+        K=triton.next_power_of_2(outputs),
+        TASK=int(task),
+        FORGETS=forgets,
+        num_warps=4,
+    )
+
+
+def _learn_block_by_pytorch(block: Block, task: Task, forgets: bool) -> None:
+    """Do the same where Triton does not run."""
+    b, (first, last) = block, block.span.tolist()
+    b.E.zero_()
+    for u in range(last):
+        column = (b.E[:, :u] @ b.G[:, u, :, None].double())[:, :, 0]  # x_s P_s x_u of s < u
+        if u >= first:
+            b.M[:, :u, u] = b.c[:, :u] * column
+        factors = b.M[:, :u, u]
+        b.E[:, u] = -(factors[:, None] @ b.E[:, :u])[:, 0]
+        b.E[:, u, u] += 1
+        if u < first:
+            continue
+        b.f[:, u] += (column[:, None] @ b.a[:, :u])[:, 0]
+        variance = b.G[:, u, u].double() - (factors * column).sum(dim=1)
+        q = variance.clamp_min(_LEAST_VARIANCE)[:, None]
+        b.a[:, u], h = _step(b.f[:, u], b.y[u], b.weight[u], q, task)
+        forgotten = h if task.is_regression else 4 * h
+        change = h / (1 + h * q) - (b.loosen[:, None] * forgotten).clamp_max(_MOST_FORGETTING) / q
+        b.c[:, u] = torch.where(variance > 0, change[:, 0], 0.0)
+        if forgets:
+            length = (b.E[:, u, None] @ b.lengths @ b.E[:, u, :, None])[:, 0, 0]
+            most, size = b.trace.unbind(dim=1)
+            fits = (b.c[:, u] >= 0) | (size - b.c[:, u] * length <= most)
+            b.c[:, u] = torch.where(fits, b.c[:, u], -(most - size).clamp_min(0) / length.clamp_min(1e-300))
+            b.trace[:, 1] -= b.c[:, u] * length
+    b.D.copy_(b.c.abs().sqrt()[:, :, None] * b.E)
+
+
+def _step(f: Any, y: Any, weight: Any, q: Any, task: Task) -> tuple[Any, Any]:
+    """Implicit step (m, outputs) of one row, and its curvature (m, 1)."""
+    if task.is_regression:
+        residual = (y - f) / (1 + weight * q)
+        h = weight.expand_as(q)
+        if task is Task.SQUARED:
+            return weight * residual, h
+        far = weight * HUBER / ((y - f).abs() - q * weight * HUBER).clamp_min(HUBER)
+        outside = residual.abs() > HUBER
+        return torch.where(outside, weight * HUBER * residual.sign(), weight * residual), torch.where(outside, far, h)
+    reach, z, p = q * weight, f, f
+    moving = torch.ones_like(q, dtype=torch.bool)
+    for _ in range(_ROUNDS):  # z = f + q weight (y - p(z))
+        p = torch.where(moving, torch.sigmoid(z) if task is Task.BINARY else torch.softmax(z, dim=1), p)
+        low = f - reach * (1 - y)
+        following = z - (z - f - reach * (y - p)) / (1 + reach * p * (1 - p))
+        following = torch.minimum(torch.maximum(following, low), low + reach)
+        moved = (following - z).abs().amax(dim=1, keepdim=True)
+        z, moving = torch.where(moving, following, z), moving & (moved >= _SMALL)
+        if not bool(moving.any()):
+            break
+    h = (p * (1 - p)).amax(dim=1, keepdim=True).clamp_min(_LEAST_CURVATURE)
+    return weight * (y - p), weight * h
