@@ -292,6 +292,7 @@ class Workspace:
         counted = np.maximum(total, 1.0)
         self._unchecked = np.array([np.add.accumulate([each, *counted])[-1] for each in self._unchecked])
         if (seen + n) % ROWS == 0:
+            self._mirror()
             self._repair()
         return self._scores[at : at + n]
 
@@ -381,6 +382,11 @@ class Workspace:
             P.baddbmm_(signed.transpose(1, 2), V, alpha=-1)
             if self._forgets:
                 block.trace[of, 1] = _trace(P)
+
+    def _mirror(self) -> None:
+        """Make the covariances symmetric to the bit: learning does not shrink what is not symmetric about an error."""
+        for P in self._P:
+            P.add_(P.transpose(1, 2).clone()).mul_(0.5)
 
     def _repair(self) -> None:
         """Keep the covariances positive definite, as `NewtonRegression.repair` does, at multiples of `ROWS`."""
