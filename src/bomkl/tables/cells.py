@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Literal
 
@@ -183,6 +184,7 @@ def _number_of_text(text: str) -> float | None:
     return value
 
 
+@lru_cache(maxsize=4096)
 def _moment_of_text(text: str) -> float | None:
     if not _DATE.fullmatch(text) or _PLAIN_DAY.fullmatch(text):
         return None

@@ -125,13 +125,13 @@ class Column:
             out[:, 1:7] = _cycles(numbers)
         rows = np.flatnonzero(gaps)
         few = targets.of(rows)
-        tally = self.values.tally([GAP] * len(rows), {}, learned[rows].tolist(), few.places, few.amounts)
+        tally = self.values.tally_gaps(learned[rows], few.places, few.amounts)
         tally.claims = _gap_claims(rows, tally.before, learned, targets)
         return Change(np.where(gaps, GAP, -1), tally, (float(totals[-1]), float(counts[-1])))
 
     def _encode_categories(self, cells: Cells, learned: NDArray[np.bool_], targets: Targets, out: Float) -> Change:
         chosen = learned.tolist()
-        codes, new = self.values.codes(_categories(self.name, cells, self.values.index), chosen)
+        codes, new = self.values.codes(_categories(self.name, cells, self.values), chosen)
         tally = self.values.tally(codes, new, chosen, targets.places, targets.amounts)
         n_targets = self.values.n_targets
         seen, sums = tally.before[:, :1], tally.before[:, 1:]
@@ -187,9 +187,9 @@ def _gap_claims(
     is worth one.
     """
     claims = []
-    for row, (count, *sums) in zip(rows.tolist(), before.tolist(), strict=True):
-        if not learned[row] or count < GAP_ROWS or int(count) & (int(count) - 1):
-            continue
+    counts = before[:, 0].astype(np.int64)
+    looked_at = learned[rows] & (counts >= GAP_ROWS) & (counts & (counts - 1) == 0)
+    for row, (count, *sums) in zip(rows[looked_at].tolist(), before[looked_at].tolist(), strict=True):
         apart = [abs(each / count - mean) for each, mean in zip(sums, targets.means[row].tolist(), strict=True)]
         limits = (GAP_ERRORS / math.sqrt(count)) * targets.deviations[row]
         if not sums or (np.array(apart) > limits).any():
@@ -220,16 +220,24 @@ def _numbers(name: Any, kind: Kind, cells: Cells) -> Float:
     return np.clip(numbers, -LARGEST, LARGEST)
 
 
-def _categories(name: Any, cells: Cells, known: dict[str, int]) -> list[str | None]:
+def _categories(name: Any, cells: Cells, values: Values) -> list[str | None]:
     texts: list[str | None] = []
+    known, recent, met = values.index, values.recent_index, dict[str, str | None]()
     for row, cell in enumerate(cells.objects() if cells.kind else cells.values, cells.first_row):
-        if type(cell) is str and cell in known:
-            texts.append(cell)
-            continue
-        try:
-            texts.append(cell_types.category(cell))
-        except ValueError:
-            raise cell_error(name, _RULES["category"], row, cell) from None
+        if type(cell) is str:
+            if cell in known or cell in recent:
+                texts.append(cell)
+            else:
+                if cell not in met:
+                    met[cell] = cell_types.category(cell)
+                texts.append(met[cell])
+        elif cell is None or (type(cell) is float and cell != cell):
+            texts.append(None)
+        else:
+            try:
+                texts.append(cell_types.category(cell))
+            except ValueError:
+                raise cell_error(name, _RULES["category"], row, cell) from None
     return texts
 
 

@@ -17,8 +17,9 @@ from bomkl.tables.errors import TableError
 
 Float = NDArray[np.float64]
 WIDEST = 128  # columns; of wider tables, gaps have the mean of their column
-_GROUP = 64  # rows between renewals, after the first ones
-_FIRST_GROUPS = (16, 32)
+_GROUP = 256  # rows between renewals, after the first ones
+_FIRST_GROUPS = (16, 32, 64, 128)
+_TOGETHER = 64  # rows whose gaps are filled in one step; the result does not depend on it
 _RIDGE = 0.01  # added to variances of 1
 _FARTHEST = 4.0  # deviations from the mean that a filled gap may lie
 
@@ -82,18 +83,13 @@ class Filling:
         """Set holes to their means given the rest of their row, under a normal distribution of this precision."""
         if not len(self.mean):
             return
-        weights: dict[bytes, tuple[NDArray[np.intp], Float]] = {}
-        for row in np.flatnonzero(holes):
-            key = gaps[row].tobytes()
-            if key not in weights:
-                missing = np.flatnonzero(gaps[row])
-                inverse = _inverse(self.precision[np.ix_(missing, missing)])
-                weights[key] = missing, -(inverse[:, :, None] * self.precision[missing]).sum(axis=1)
-            missing, matrix = weights[key]
-            z = (out[row] - self.mean) / self.deviation
-            z[missing] = 0.0
-            found = (matrix * z).sum(axis=1)  # no BLAS: its bits may depend on the number of threads
-            out[row, missing] = self.mean[missing] + self.deviation[missing] * np.clip(found, -_FARTHEST, _FARTHEST)
+        rows = np.flatnonzero(holes)
+        for begin in range(0, len(rows), _TOGETHER):
+            some = rows[begin : begin + _TOGETHER]
+            at, column = np.nonzero(gaps[some])
+            z = np.where(gaps[some], 0.0, (out[some] - self.mean) / self.deviation)
+            found = np.clip(_conditional_means(self.precision, z, at, column), -_FARTHEST, _FARTHEST)
+            out[some[at], column] = self.mean[column] + self.deviation[column] * found
 
     def _with(self, rows: Float, closes: bool) -> Filling:
         """Add rows to the open group, and close it where they fill it."""
@@ -151,6 +147,32 @@ class Filling:
         if not all(np.isfinite(part).all() for part in parts.values()) or (parts["deviation"] <= 0).any():
             raise TableError("the sums that gaps are filled by are out of range")
         return cls(rows=rows, opened=tuple(parts.pop("opened")), **parts)
+
+
+def _conditional_means(precision: Float, z: Float, row: NDArray[np.intp], column: NDArray[np.intp]) -> Float:
+    """Means of the cells at (row, column) given the others of their rows, for a mean of zero and this precision.
+
+    One system of equations a row, solved by elimination for all rows at once. Systems are filled up with rows of the
+    identity to the size of the largest, which changes no bit of the others. No BLAS: its bits may depend on the number
+    of threads.
+    """
+    n, counts = len(z), np.bincount(row, minlength=len(z))
+    size = int(counts.max(initial=0))
+    place = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)  # of a cell among those of its row
+    columns = np.zeros((n, size), dtype=np.intp)
+    columns[row, place] = column
+    there = np.arange(size) < counts[:, None]
+    system = np.zeros((n, size, size + 1))
+    inner = precision[columns[:, :, None], columns[:, None, :]]
+    system[:, :, :size] = np.where(there[:, :, None] & there[:, None, :], inner, np.eye(size))
+    system[row, place, size] = -(precision[column] * z[row]).sum(axis=1)
+    for k in range(size):
+        system[:, k, k + 1 :] /= system[:, k, k, None]
+        system[:, k + 1 :, k + 1 :] -= system[:, k + 1 :, k, None] * system[:, k, None, k + 1 :]
+    for k in range(size - 1, 0, -1):
+        system[:, :k, size] -= system[:, :k, k] * system[:, k, size, None]
+    found: Float = system[row, place, size]
+    return found
 
 
 def _inverse(matrix: Float) -> Float:
