@@ -55,3 +55,46 @@ def test_classes_that_come_later_are_added():
     assert scores.shape == (400, 3)
     assert np.isfinite(scores).all()
     assert model.predict_proba(X).shape == (800, 3)
+
+
+def test_recent_labels_are_used_where_labels_come_in_runs():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 2))
+    for n_classes in (2, 3):
+        y = np.cumsum(rng.random(2000) < 0.05) % n_classes  # the rows say nothing, the label before nearly all
+        model = AutoMKLClassifier(40, "adapt", random_state=0, trees=False).fit(X, y)
+        assert model.mistakes_ < 0.15 * len(y)
+
+
+def test_recent_targets_are_used_in_a_series_without_a_level():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(1500, 2)), np.cumsum(rng.normal(size=1500))
+    predictions = AutoMKLRegressor(40, drift="adapt", random_state=0, trees=False).score_and_learn(X, y)
+    assert np.mean((predictions - y)[300:] ** 2) < 2.0  # the innovations have variance 1
+
+
+def test_the_leading_learner_may_be_one_that_forgets_fast():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 3))
+    angle = np.arange(1500) / 40
+    y = (np.cos(angle) * X[:, 0] + np.sin(angle) * X[:, 1] > 0).astype(int)
+    model = AutoMKLClassifier(60, "adapt", random_state=0, trees=False).fit(X, y)
+    assert model._learner.leader in model._learner.fast.twins
+    assert len(model.explain(X[0]).rows) == len(model.support_vectors_)
+
+
+@pytest.mark.parametrize("kind", [AutoMKLClassifier, AutoMKLRegressor])
+def test_models_without_fast_experts_go_on_with_new_ones(kind):
+    X, y = changing(400)
+    model = kind(40, drift="adapt", random_state=0, trees=False).partial_fit(X, y)
+    old = model.__getstate__()
+    old["_learner"]["learner"]["fast"] = None  # as read from a file of version 0.1.0
+    again = kind.__new__(kind)
+    again.__setstate__(old)
+    assert len(again._learner.fast.twins) == 2
+    predict = "predict_proba" if kind is AutoMKLClassifier else "predict"
+    learner = again._learner
+    parts = [w * each.scores(X) for w, each in zip(learner.weights(), learner.models, strict=True)]
+    if kind is AutoMKLRegressor:
+        np.testing.assert_allclose(again.predict(X), sum(parts)[:, 0], rtol=1e-12)
+    assert np.isfinite(getattr(again.partial_fit(X, y), predict)(X)).all()

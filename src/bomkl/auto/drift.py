@@ -2,7 +2,8 @@
 
 One learner never forgets, its twin forgets within about a thousand rows, and Hedge with share decides between them row
 by row. When the loss of the mixture rises well above what it was, a challenger starts from the last rows; if it wins,
-it takes the place of both. Everything is checked at absolute multiples of 16 rows.
+it takes the place of both. Everything is checked at absolute multiples of 16 rows. What these learners say is the base
+of `fast`, whose experts see no more than the last rows.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
+from bomkl.auto.fast import FastExperts
 from bomkl.auto.geometry import Float
 from bomkl.auto.rebuild import Mapper
-from bomkl.auto.rows import LARGEST, RowLearner, dense_rows
+from bomkl.auto.rows import LARGEST, RowLearner, checked, dense_rows
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.sparse_rows import canonical_rows, rows_from_state, rows_to_state
 from bomkl.auto.task import LearnerSettings, Task
@@ -48,6 +50,7 @@ class AdaptiveLearner:
         twin = kind(replace(settings, forget=FORGET), n_classes)
         self.models: list[RowLearner | WideLearner] = [kind(settings, n_classes), twin]
         self.log_weights = np.zeros(2)
+        self.fast = FastExperts(settings, n_classes, columns)
         self.seen = 0
         self.restarts: list[int] = []
         self.alarms = 0
@@ -81,12 +84,19 @@ class AdaptiveLearner:
     @property
     def leader(self) -> RowLearner | WideLearner:
         """The learner of largest weight."""
-        return self.models[int(np.argmax(self.log_weights))]
+        base, *fast = self.fast.combination.influence()[: 1 + len(self.fast.twins)]
+        weights = [*(base * self.weights()), *fast]
+        return [*self.models, *self.fast.twins][int(np.argmax(weights))]
+
+    def weights(self) -> Float:
+        """Weights of the models in the mixture, sum 1."""
+        weights = np.exp(self.log_weights)
+        return np.asarray(weights / weights.sum())
 
     def fork(self) -> Self:
         """Return a copy that may learn while this one stays as it is; only the latest fork may learn."""
         fork = copy.copy(self)
-        fork.models = [model.fork() for model in self.models]
+        fork.models, fork.fast = [model.fork() for model in self.models], self.fast.fork()
         fork.recent, fork.restarts = list(self.recent), list(self.restarts)
         fork.before, fork.squared_error = self.before.copy(), self.squared_error.copy()
         return fork
@@ -95,6 +105,7 @@ class AdaptiveLearner:
         """Make room for a class that has not been seen before."""
         for model in self.models:
             model.add_class()
+        self.fast.add_class()
 
     def new_class_log_odds(self) -> float:
         """Log odds that the next row is of a class never seen."""
@@ -116,20 +127,18 @@ class AdaptiveLearner:
 
     def scores(self, X: Any, run: Mapper = map) -> Float:
         """Scores of rows: log odds of class 1, log probabilities of each class, or predictions."""
-        weights = np.exp(self.log_weights)
-        weights /= weights.sum()
-        parts = [w * _means(model.scores(X, run), self.task) for w, model in zip(weights, self.models, strict=True)]
-        return _scores(sum(parts[1:], parts[0]), self.task)
+        models = zip(self.weights(), self.models, strict=True)
+        parts = [weight * _means(model.scores(X, run), self.task) for weight, model in models]
+        base = _scores(sum(parts[1:], parts[0]), self.task)
+        return checked(self.fast.scores(base, self.unit(), X, run))
 
     def _rows(self, X: Any, y: Float, weight: Float, run: Mapper) -> Float:
         scores = np.stack([model.score_and_learn(X, y, weight, run) for model in self.models], axis=1)
-        out = np.empty((len(y), self.outputs))
+        base, unit = np.empty((len(y), self.outputs)), np.empty(len(y))
         for t in range(len(y)):
-            means = _means(scores[t], self.task)
-            weights = np.exp(self.log_weights)
-            weights /= weights.sum()
+            means, weights = _means(scores[t], self.task), self.weights()
             mixture = (weights[:, None] * means).sum(axis=0)
-            out[t] = _scores(mixture[None], self.task)[0]
+            base[t], unit[t] = _scores(mixture[None], self.task)[0], self.unit()
             losses = [self._loss(each, y[t]) for each in means]
             loss = self._loss(mixture, y[t])
             weights *= np.exp([-weight[t] * (each - min(losses)) for each in losses])
@@ -141,12 +150,18 @@ class AdaptiveLearner:
         self.last_X = (self.last_X + list(X))[-WARM:]
         self.last_y = (self.last_y + y.tolist())[-WARM:]
         self.last_weight = (self.last_weight + weight.tolist())[-WARM:]
-        return out
+        return checked(self.fast.score_and_learn(base, unit, X, y, weight, run))
+
+    def unit(self) -> float:
+        """Size of the errors of the mixture so far; 1 before the first, and for classes."""
+        return math.sqrt(self._mean_squared_error())
+
+    def _mean_squared_error(self) -> float:
+        return float(self.squared_error[0] / self.squared_error[1]) if self.squared_error[0] > 0 else 1.0
 
     def _loss(self, mean: Float, y: float) -> float:
         if self.task.is_regression:
-            unit = self.squared_error[0] / self.squared_error[1] if self.squared_error[0] > 0 else 1.0
-            return float(min(0.5 * (mean[0] - y) ** 2 / unit, _LARGEST))
+            return float(min(0.5 * (mean[0] - y) ** 2 / self._mean_squared_error(), _LARGEST))
         p = mean[int(y)] if self.task is Task.MULTICLASS else (mean[0] if y > 0.5 else 1 - mean[0])
         return float(min(-math.log(max(p, 1e-12)), _LARGEST))
 
@@ -206,6 +221,7 @@ class AdaptiveLearner:
             "settings": self.settings.to_state(),
             "models": [model.to_state() for model in self.models],
             "log_weights": self.log_weights,
+            "fast": self.fast.to_state(),
             "seen": self.seen,
             "restarts": np.array(self.restarts, dtype=np.int64),
             "alarms": self.alarms,
@@ -230,6 +246,12 @@ class AdaptiveLearner:
         ):
             raise saved.wrong("models", "two or three learners of the same settings", len(learner.models))
         learner.log_weights = saved.array("log_weights", (len(learner.models),), high=700.0)
+        n_classes, fast = learner.models[0].n_classes, saved.optional_part("fast")
+        learner.fast = (
+            FastExperts(learner.settings, n_classes, columns)  # version 0.1.0 had none
+            if fast is None
+            else FastExperts.from_state(fast, learner.settings, n_classes, learner.seen, columns)
+        )
         learner.restarts = saved.array("restarts", (None,), np.int64, 0, learner.seen).tolist()
         learner.alarms = saved.integer("alarms")
         last = saved.optional_part("last")

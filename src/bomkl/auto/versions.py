@@ -69,6 +69,7 @@ def _from_version_1(state: State) -> State:
     } | {
         "settings": old["settings"] | {"trees": False},
         "models": [_rows_1(model) for model in old["models"]],
+        "fast": None,
         "restarts": np.array(old["restarts"], dtype=np.int64),
         "last": last if len(old["last_X"]) else None,
         "recent": np.array(old["recent"], dtype=np.float64),

@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from bomkl.auto.combination import Combination
 from bomkl.auto.component import NewtonComponent
 from bomkl.auto.drift import AdaptiveLearner
+from bomkl.auto.fast import FARTHEST
 from bomkl.auto.features import KernelFeatures
 from bomkl.auto.rows import LARGEST, RowLearner
 from bomkl.auto.task import Task
 from bomkl.auto.trees import BoostedTrees, Forest
-from bomkl.auto.wide import WIDEST
+from bomkl.auto.wide import WIDEST, WideLearner
 from bomkl.kernels import Gaussian, Kernel, Laplacian, Polynomial
 from bomkl.onnx.graph import Graph
 from bomkl.onnx.kernels import StoredRows
@@ -52,7 +54,7 @@ def _scores(graph: Graph, rows: str, learner: RowLearner) -> str:
     views = Views(graph, rows, learner.geometry)
     parts = [_component_scores(graph, views, component) for component in learner.components]
     stacked = graph.add("Concat", *(graph.add("Unsqueeze", part, graph.integers([1])) for part in parts), axis=1)
-    combined = _combined(graph, stacked, learner)
+    combined = _combined(graph, stacked, learner.combination, learner.task)
     if not learner.task.is_regression:
         return combined
     return graph.add("Add", graph.add("Mul", combined, graph.number(learner.spread)), graph.number(learner.centre))
@@ -89,9 +91,8 @@ def _kernel(stored: StoredRows, kind: str, scale: float, landmarks: int) -> str:
     return stored.kernel(kernel, np.arange(landmarks))
 
 
-def _combined(graph: Graph, S: str, learner: RowLearner) -> str:
+def _combined(graph: Graph, S: str, parts: Combination, task: Task) -> str:
     """Combine component scores (rows, components, outputs) to (rows, outputs)."""
-    task, parts = learner.task, learner.combination
     if task is Task.MULTICLASS:
         S = graph.add("Sub", S, graph.add("ReduceMean", S, axes=[2], keepdims=1))
     stacks = graph.add("MatMul", graph.number(parts.stack_w), graph.clip(S, -_STACK_CLIP, _STACK_CLIP))
@@ -124,13 +125,29 @@ def _at_least_tiny(graph: Graph, means: str) -> str:
 
 
 def _adaptive_scores(graph: Graph, rows: str, learner: AdaptiveLearner) -> str:
-    """Mix the predictive means of several learners by their weights."""
-    task = learner.task
-    weights = np.exp(learner.log_weights)
+    """Mix the predictive means of several learners by their weights, then join the experts of the last rows.
+
+    What recent labels or targets say is what they say now: a constant.
+    """
+    task, fast = learner.task, learner.fast
     total = graph.repeated(np.zeros(learner.outputs))
-    for weight, model in zip(weights / weights.sum(), learner.models, strict=True):
-        assert isinstance(model, RowLearner)
-        scores = _scores(graph, rows, model)
+    for weight, model in zip(learner.weights(), learner.models, strict=True):
+        scores = _scores(graph, rows, _of_rows(model))
         means = graph.add("Exp", scores) if task is Task.MULTICLASS else _means(graph, scores, task)
         total = graph.add("Add", total, graph.add("Mul", means, graph.number(weight)))
-    return _scores_of_means(graph, total, task)
+    base = _scores_of_means(graph, total, task)
+    parts = [base, *(_scores(graph, rows, _of_rows(twin)) for twin in fast.twins)]
+    known = fast.recent_scores(np.full(learner.outputs, np.nan))
+    parts += [base if np.isnan(each).any() else graph.repeated(each) for each in known]
+    stacked = graph.add("Concat", *(graph.add("Unsqueeze", part, graph.integers([1])) for part in parts), axis=1)
+    if not task.is_regression:
+        return _combined(graph, stacked, fast.combination, task)
+    unit = graph.number(learner.unit())
+    relative = graph.add("Div", graph.add("Sub", stacked, graph.add("Unsqueeze", base, graph.integers([1]))), unit)
+    combined = _combined(graph, graph.clip(relative, -FARTHEST, FARTHEST), fast.combination, task)
+    return graph.add("Add", base, graph.add("Mul", combined, unit))
+
+
+def _of_rows(learner: RowLearner | WideLearner) -> RowLearner:
+    assert isinstance(learner, RowLearner)
+    return learner

@@ -1,0 +1,169 @@
+"""Experts of the last rows, for streams that change faster than a thousand rows.
+
+Two small twins forget within about a hundred and within about thirty rows. Recent labels (of numbers, recent targets)
+predict without a look at the row. One more combination joins them to what the slower learners say. It starts from that
+alone, so that where nothing drifts they cost next to nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+
+from bomkl.auto.combination import Combination
+from bomkl.auto.geometry import Float
+from bomkl.auto.rebuild import Mapper
+from bomkl.auto.rows import LARGEST, RowLearner
+from bomkl.auto.saved import Saved, State
+from bomkl.auto.task import LearnerSettings, Task
+from bomkl.auto.wide import WideLearner, learner_type
+
+TWINS = ((0.99, 300), (0.97, 100))  # what is left of a row after the next, and the budget at most
+DECAYS = (0.5, 0.95)  # what is left of a label after the next
+NUMBER_DECAYS = (0.0, 0.5, 0.95)
+_PRIOR = 0.5  # labels' worth of the frequencies of all rows in those of the last ones
+_HEAVIEST = 100.0  # mean weights that a row can have
+FARTHEST = 6.0  # numbers farther from the slower learners' than so many of their errors are taken as this
+
+
+class FastExperts:
+    """Twins that forget fast, recent labels or targets, and their combination with a base that is given.
+
+    Numbers are combined relative to the base and in units of its errors, so that it does not matter where a series has
+    gone; with classes, the scores are log odds or log probabilities. Weights count relative to their mean so far: a few
+    rows decide here, and none should by a common factor of all weights.
+    """
+
+    def __init__(self, settings: LearnerSettings, n_classes: int, columns: int) -> None:
+        kind = learner_type(columns)
+        self.twins: list[RowLearner | WideLearner] = [
+            kind(each, n_classes) for each in (_twin_settings(settings, twin) for twin in range(len(TWINS)))
+        ]
+        self.decays = np.array(NUMBER_DECAYS if settings.regression else DECAYS)
+        # Of the classes, weights of the last labels, and in the last line of all; of numbers, weights and their sums
+        # with the targets.
+        self.recent = np.zeros((len(self.decays), 2) if settings.regression else (len(self.decays) + 1, n_classes))
+        self.combination = _first_alone(1 + len(self.twins) + len(self.decays))
+        self.weights = np.zeros(2)  # their sum and how many
+
+    @property
+    def task(self) -> Task:
+        """What is learned now."""
+        return self.twins[0].task
+
+    def fork(self) -> Self:
+        """Return a copy that may learn while this one stays as it is; only the latest fork may learn."""
+        fork = copy.copy(self)
+        fork.twins = [twin.fork() for twin in self.twins]
+        fork.recent, fork.weights = self.recent.copy(), self.weights.copy()
+        fork.combination = self.combination.fork()
+        return fork
+
+    def add_class(self) -> None:
+        """Make room for a class that has not been seen before."""
+        for twin in self.twins:
+            twin.add_class()
+        self.recent = np.pad(self.recent, ((0, 0), (0, 1)))
+
+    def score_and_learn(self, base: Float, unit: Float, X: Any, y: Float, weight: Float, run: Mapper) -> Float:
+        """Score rows, each just before it is learned from.
+
+        `base` (n, outputs) are scores of the slower learners made in the same way, `unit` (n,) the size of their errors
+        of numbers before each row; y are class numbers or targets.
+        """
+        twins = [twin.score_and_learn(X, y, weight, run) for twin in self.twins]
+        recent, relative = np.empty((len(y), len(self.decays), base.shape[1])), np.empty(len(y))
+        for t in range(len(y)):
+            recent[t] = self.recent_scores(base[t])
+            self.weights += (weight[t], 1)
+            relative[t] = min(weight[t] * (self.weights[1] / self.weights[0]), _HEAVIEST)
+            self._note(y[t], relative[t])
+        parts = self._parts(base, unit, twins, recent)
+        if self.task.is_regression:
+            targets = np.clip((y[:, None] - base) / unit[:, None], -FARTHEST, FARTHEST)
+            return base + unit[:, None] * self.combination.score_and_learn(parts, targets, relative, self.task)
+        targets = self.task.targets(y, self.twins[0].n_classes, 0.0, 1.0)
+        return self.combination.score_and_learn(parts, targets, relative, self.task)
+
+    def scores(self, base: Float, unit: float, X: Any, run: Mapper) -> Float:
+        """Scores of rows that all come next, by what is known now."""
+        recent = np.stack([self.recent_scores(each) for each in base]) if len(base) else np.empty((0, 1, 1))
+        units = np.full(len(base), unit)
+        out = self.combination.scores(
+            self._parts(base, units, [twin.scores(X, run) for twin in self.twins], recent), self.task
+        )
+        return base + unit * out if self.task.is_regression else out
+
+    def recent_scores(self, base: Float) -> Float:
+        """Say what recent labels or targets tell now, (decays, outputs); of numbers, the base before the first."""
+        if self.task.is_regression:
+            weights, sums = self.recent.T
+            known = weights > 0
+            means = np.clip(sums / np.where(known, weights, 1.0), -LARGEST, LARGEST)
+            return np.where(known, means, base[0])[:, None]
+        always = self.recent[-1] + 1
+        counts = self.recent[:-1] + _PRIOR * always / always.sum()
+        if self.task is Task.BINARY:
+            return np.asarray(np.log(counts[:, 1:] / counts[:, :1]))
+        return np.asarray(np.log(counts / counts.sum(axis=1, keepdims=True)))
+
+    def _note(self, y: float, weight: float) -> None:
+        """Take a label or target up."""
+        if self.task.is_regression:
+            self.recent = self.decays[:, None] * self.recent + (weight, weight * y)
+        else:
+            self.recent[:-1] *= self.decays[:, None]
+            self.recent[:, int(y)] += weight
+
+    def _parts(self, base: Float, unit: Float, twins: list[Float], recent: Float) -> Float:
+        """Scores of all that is combined, (n, parts, outputs)."""
+        parts = np.concatenate([base[:, None], np.stack(twins, axis=1), recent], axis=1)
+        if self.task.is_regression:
+            parts = np.clip((parts - base[:, None]) / unit[:, None, None], -FARTHEST, FARTHEST)
+        return parts
+
+    # ------------------------------------------------------------ state
+
+    def to_state(self) -> State:
+        """Everything it is, as plain values and arrays."""
+        return {
+            "twins": [twin.to_state() for twin in self.twins],
+            "recent": self.recent,
+            "weights": self.weights,
+            "combination": self.combination.to_state(),
+        }
+
+    @classmethod
+    def from_state(cls, saved: Saved, settings: LearnerSettings, n_classes: int, seen: int, columns: int) -> Self:
+        """Go on where `to_state` was called; refuse what does not fit together."""
+        fast = cls(settings, n_classes, columns)
+        twins = [learner_type(columns).from_state(part, columns) for part in saved.parts("twins", len(TWINS))]
+        if [each.settings for each in twins] != [each.settings for each in fast.twins] or any(
+            each.n_classes != n_classes or each.seen > seen for each in twins
+        ):
+            raise saved.wrong("twins", "learners that forget fast, of the same rows", len(twins))
+        fast.twins = twins
+        fast.recent = saved.array("recent", fast.recent.shape, low=-np.inf if settings.regression else 0.0)
+        if settings.regression and fast.recent[:, 0].min() < 0:
+            raise saved.wrong("recent", "weights from 0 on, and sums", float(fast.recent[:, 0].min()))
+        fast.weights = saved.array("weights", (2,), low=0.0)
+        fast.combination = Combination.from_state(saved.part("combination"), len(fast.combination.weights))
+        saved.end()
+        return fast
+
+
+def _twin_settings(settings: LearnerSettings, twin: int) -> LearnerSettings:
+    forget, most = TWINS[twin]
+    return replace(settings, budget=min(settings.budget, most), forget=forget, trees=False)
+
+
+def _first_alone(parts: int) -> Combination:
+    """Begin with the scores of the first part, unchanged."""
+    combination = Combination.of(parts)
+    combination.stack_w = np.tile(np.eye(parts)[0], (len(combination.stack_w), 1))
+    combination.weights = np.eye(parts)[0]
+    combination.log_final[:-1] = -1.0  # stacks do not see beyond log odds of 6, the mixture does
+    return combination
