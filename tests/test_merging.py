@@ -66,11 +66,13 @@ class TestAuto:
         with pytest.raises(ValueError, match="same head"):
             merge([a, copy.deepcopy(a).partial_fit(X[600:700], y[600:700])])
         with pytest.raises(ValueError, match='update="rows"'):
-            merge([AutoMKLClassifier(B).fit(X, y)] * 2)
+            merge([AutoMKLClassifier(B).fit(X, y) for _ in range(2)])
         with pytest.raises(ValueError, match="other settings"):
             merge([a, AutoMKLClassifier(B + 1, update="rounds").fit(X, y)])
         with pytest.raises(ValueError, match="there is no head"):
-            merge([make().fit(X[:20], y[:20])] * 2)
+            merge([make().fit(X[:20], y[:20]) for _ in range(2)])
+        with pytest.raises(ValueError, match="count twice"):
+            merge([a, head, a])
         with pytest.raises(ValueError, match="knows the classes"):
             merge([a, copy.deepcopy(head).partial_fit(X[:50], y[:50] + 5)])
         with pytest.raises(ValueError, match="Got none"):

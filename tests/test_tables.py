@@ -83,6 +83,13 @@ def test_gaps_are_filled_from_other_columns():
     np.testing.assert_array_equal(encoded[~holes], X[~holes])
 
 
+def test_a_signalling_nan_is_a_gap():
+    rows = [{"price": Decimal(i)} for i in range(20)] + [{"price": Decimal("sNaN")}, {"price": Decimal("NaN")}]
+    encoded = TableEncoder().fit_transform(rows)
+    assert encoded[-1, 0] == pytest.approx(encoded[-2, 0])
+    assert np.isfinite(encoded).all()
+
+
 def test_a_gap_that_tells_something_has_a_column_of_its_own():
     rng = np.random.default_rng(0)
     y = rng.choice([0, 1], 400)

@@ -417,7 +417,8 @@ class EngineEstimator(ShowsState, BaseEstimator):  # type: ignore[misc]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        state = {"verbose": 0} | dict(state)  # which earlier versions did not have
+        state = dict(state)
+        state.setdefault("verbose", 0)  # which earlier versions did not have
         learned = state.pop("_engine", None)
         super().__setstate__(state)
         if learned is not None:

@@ -73,6 +73,8 @@ def merge(models: Sequence[Any]) -> Any:
             )
         if _settings(model) != _settings(models[0]):
             raise ValueError(f"Model {number} has other settings than model 0: {_settings(model)}.")
+    if len({id(model) for model in models}) < len(models):
+        raise ValueError("merge needs different models. Got one of them twice: its rows would count twice.")
     if len(models) == 1:
         return copy.deepcopy(models[0])
     return _merge_auto(models) if isinstance(models[0], AutoEstimator) else merge_budget(models)

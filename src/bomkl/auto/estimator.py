@@ -427,7 +427,8 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         return state
 
     def __setstate__(self, state: State) -> None:
-        state = {"verbose": 0} | dict(state)  # which earlier versions did not have
+        state = dict(state)
+        state.setdefault("verbose", 0)  # which earlier versions did not have
         learned = state.pop("_learner", state.pop("_stream", None))  # version 0.1.0 called it "_stream"
         encoder = state.pop("_encoder", None)
         super().__setstate__(state)

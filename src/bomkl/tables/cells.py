@@ -35,6 +35,8 @@ def is_gap(cell: Any) -> bool:
         return not cell or cell.isspace()
     try:
         return bool(cell != cell)
+    except ArithmeticError:  # Decimal("sNaN")
+        return True
     except (TypeError, ValueError):  # pandas.NA; arrays, which `kind_of` refuses
         return type(cell).__name__ == "NAType"
 
