@@ -1,9 +1,11 @@
 """AutoMKL on Dask: the same bits whatever happens to the workers, every row once, errors that name the partition."""
 
+import multiprocessing
 import os
 import signal
-import threading
+import sys
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,10 +13,15 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn.datasets import make_classification, make_friedman1
 
+ROOT = Path(__file__).parents[1]
+if not (ROOT / "benchmarks").is_dir():
+    pytest.skip("no benchmarks in this installation", allow_module_level=True)
+sys.path.insert(0, str(ROOT))
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 import dask.array as da  # noqa: E402
 import dask.dataframe as dd  # noqa: E402
+from benchmarks import dask_kills  # noqa: E402
 
 from bomkl import AutoMKLClassifier as Local  # noqa: E402
 from bomkl import modelfile  # noqa: E402
@@ -125,16 +132,24 @@ def test_a_client_that_dies_goes_on_with_the_same_bits(fitted, client, tmp_path,
     assert AutoMKLClassifier(B, client, str(path), random_state=0).fit(frames()).to_local().n_seen_ == N  # anew
 
 
-def test_errors_name_the_partition_and_keep_the_checkpoint(client, tmp_path):
+def test_errors_name_the_partition_and_keep_the_checkpoint(fitted, client, tmp_path):
     path = tmp_path / "checkpoint.bomkl"
     bad = FRAME.copy()
-    bad.loc[1100, "c"] = np.nan
-    with pytest.raises(ValueError, match=r"Partition 2: row 700, column 2 holds .*nan"):
+    bad.loc[1100, "c"] = np.inf
+    with pytest.raises(ValueError, match=r"Partition 2: The column 'c' must hold finite numbers. Got inf in row 700 "):
         AutoMKLClassifier(B, client, str(path), random_state=0).fit(frames(bad))
-    text = FRAME.astype({"b": object})
+    text = FRAME.astype({"b": str})
     text.loc[401, "b"] = "much"
-    with pytest.raises(ValueError, match=r"Partition 2: row 1, column 'b' holds 'much'"):
-        AutoMKLClassifier(B, client, random_state=0).fit(frames(text))
+    with pytest.raises(ValueError, match=r"Partition 2: The column 'b' must hold finite numbers. Got 'much' in row 1 "):
+        AutoMKLClassifier(B, client, types={"b": "number"}, random_state=0).fit(frames(text))
+    broken = X.copy()
+    broken[1100, 2] = np.nan
+    parts = [dask.delayed((broken[a:b], Y[a:b])) for a, b in pairwise(CUTS)]
+    with pytest.raises(ValueError, match=r"Partition 2: row 700, column 2 holds .*nan"):
+        AutoMKLClassifier(B, client, random_state=0).fit(parts)
+    assert 0 < modelfile.load(path).n_seen_ < N
+    repaired = AutoMKLClassifier(B, client, str(path), random_state=0).fit(frames())
+    assert_array_equal(repaired.to_local().decision_function(X), fitted.to_local().decision_function(X))
     with pytest.raises(ValueError, match="is not a column"):
         AutoMKLClassifier(B, client).fit(frames(), target="z")
     with pytest.raises(FileNotFoundError, match="no such file"):
@@ -156,29 +171,95 @@ def test_a_file_that_vanishes_is_named(client, tmp_path):
     assert not path.exists()
 
 
-@pytest.mark.parametrize("workers", [2])
-def test_workers_that_are_killed_change_no_bit(fitted, workers):
-    with (
-        distributed.LocalCluster(workers, threads_per_worker=1, dashboard_address=None, memory_limit=0) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        stop = threading.Event()
-        killed = []
+# ---------------------------------------------------------------- weights and tables
 
-        def kill():
-            while not stop.wait(0.7) and len(killed) < 5:
-                nannies = [worker for worker in cluster.workers.values() if getattr(worker, "pid", None)]
-                if nannies:
-                    victim = nannies[len(killed) % len(nannies)].pid
-                    if victim not in killed:
-                        os.kill(victim, signal.SIGKILL)
-                        killed.append(victim)
+N_MIXED = 1600
+MIXED = dask_kills.partition(0, N_MIXED).assign(day=pd.date_range("2024-01-01", periods=N_MIXED, freq="h"))
 
-        thread = threading.Thread(target=kill, daemon=True)
-        thread.start()
-        model = AutoMKLClassifier(B, client, random_state=0).fit(frames())
-        stop.set()
-        thread.join()
-    names = FRAME.drop(columns="y")
-    assert_array_equal(model.to_local().decision_function(names), fitted.to_local().decision_function(names))
+
+def mixed(cuts=(0, 300, 301, 1200, N_MIXED), frame=MIXED):
+    return [dask.delayed(frame.iloc[a:b]) for a, b in pairwise(cuts)]
+
+
+@pytest.fixture(scope="module")
+def of_tables(client):
+    return AutoMKLClassifier(B, client, random_state=0).fit(mixed(), sample_weight="weight")
+
+
+def test_weights_are_a_column_or_a_collection_and_zeros_do_not_count(of_tables, client):
+    model = of_tables.to_local()
+    counted = MIXED[MIXED["weight"] > 0]
+    assert model.n_seen_ == len(counted)
+    features = MIXED.drop(columns=["weight", "y"])
+    table = dd.from_delayed(mixed(), meta=MIXED.iloc[:0])
+    kept = [sum(MIXED["weight"].iloc[:cut] > 0) for cut in (0, 300, 301, 1200, N_MIXED)]
+    others = [
+        AutoMKLClassifier(B, client, random_state=0).fit(table.drop(columns="weight"), sample_weight=table["weight"]),
+        AutoMKLClassifier(B, client, random_state=0).fit(mixed(kept, counted), sample_weight="weight"),
+    ]
+    for other in others:
+        assert_array_equal(other.to_local().decision_function(features), model.decision_function(features))
+    weighted = of_tables.score(table, sample_weight="weight")
+    assert weighted == pytest.approx(np.average(model.predict(features) == MIXED["y"], weights=MIXED["weight"]))
+    wrong = MIXED.assign(weight=np.where(np.arange(N_MIXED) == 350, -1.0, 1.0))
+    with pytest.raises(ValueError, match=r"Partition 2: row 49 has the weight -1.0"):
+        AutoMKLClassifier(B, client).fit(mixed(frame=wrong), sample_weight="weight")
+
+
+def test_tables_with_texts_gaps_and_dates(of_tables, client, tmp_path):
+    model, features = of_tables.to_local(), MIXED.drop(columns=["weight", "y"])
+    kinds = {"a": "number", "b": "number", "c": "number", "d": "number", "colour": "category", "day": "date"}
+    assert model.encoder_.kinds_ == kinds
+    assert model.encoder_.n_rows_ == model.n_seen_  # it has learned from all rows, round after round
+    assert model.score(features, MIXED["y"]) > 0.8
+    lazy = of_tables.predict(dd.from_delayed(mixed(), meta=MIXED.iloc[:0])).compute()
+    assert_array_equal(lazy.to_numpy().astype(str), model.predict(features))
+    modelfile.save(model, tmp_path / "m.bomkl")
+    assert_array_equal(modelfile.load(tmp_path / "m.bomkl").predict(features), model.predict(features))
+    tables = [part.compute() for part in mixed()]
+    tables = [(each.drop(columns=["y", "weight"]), each["y"].to_numpy(), each["weight"].to_numpy()) for each in tables]
+    job = plan.Job(Local(B, update="rounds", random_state=0), [plan.summary(*table) for table in tables])
+    job.learn_head([plan.drawn_rows(piece, *tables[piece.partition]) for piece in job.head_pieces()])
+    while pieces := job.next_round():
+        for piece in reversed(pieces):
+            job.add(plan.piece_sums(job.static(), job.means(), piece, *tables[piece.partition]))
+        job.end_round()
+    assert dask_kills.digest_of(job.model, features) == dask_kills.digest_of(model, features)
+
+
+def test_targets_that_are_too_large_are_refused(client):
+    X, y = make_friedman1(600, n_features=5, random_state=0)
+    y[430] = 1e300
+    parts = [dask.delayed((X[a:b], y[a:b])) for a, b in pairwise([0, 400, 600])]
+    with pytest.raises(ValueError, match=r"Partition 1: row 30 has the target 1e\+300; targets must be numbers within"):
+        AutoMKLRegressor(B, client, random_state=0).fit(parts)
+
+
+# ---------------------------------------------------------------- processes that die
+
+
+def test_killed_workers_and_a_killed_client_change_no_bit():
+    counts = [0, 300, 1, 700]
+    expected = dask_kills.digest(dask_kills.plainly(counts, B, order=3))
+    with dask_kills.cluster(2) as (made, client), dask_kills.killing(made, 3, 0.7, 0) as killed:
+        model = dask_kills.on_dask(client, counts, B)
+    assert dask_kills.digest(model) == expected
     assert killed
+    model, seen = dask_kills.with_a_killed_client(counts, B, 2)
+    assert 0 < seen < model.n_seen_
+    assert dask_kills.digest(model) == expected
+
+
+def _dies_in_a_worker(number, rows, victim):
+    if number == victim and multiprocessing.parent_process() is not None:
+        os.kill(os.getpid(), signal.SIGKILL)  # as the kernel does where memory is short
+    return dask_kills.partition(number, rows)
+
+
+def test_a_partition_that_kills_its_workers_is_named(tmp_path):
+    path = tmp_path / "checkpoint.bomkl"
+    with dask.config.set({"distributed.scheduler.allowed-failures": 0}), dask_kills.cluster(1) as (_, client):
+        parts = [dask.delayed(_dies_in_a_worker)(number, 300, 1) for number in range(2)]
+        with pytest.raises(ValueError, match=r"Partition 1: workers died again and again .* memory"):
+            AutoMKLClassifier(B, client, str(path), random_state=0).fit(parts, sample_weight="weight")
+    assert not path.exists()

@@ -48,9 +48,9 @@ def test_parts_hold_every_row_once(format, split, tmp_path, monkeypatch):
     assert (len(parts) > 3) == bool(split)
     reader = files.RowReader(parts, stream.options, stream.scan())
     tables = [reader(i) for i in range(len(parts))]
-    rows = np.vstack([rows.toarray() if hasattr(rows, "toarray") else rows for rows, _ in tables])
+    rows = np.vstack([rows.toarray() if hasattr(rows, "toarray") else rows for rows, _, _ in tables])
     assert_allclose(rows, FRAME.drop(columns="label").to_numpy(), atol=1e-9)
-    assert_array_equal(np.concatenate([labels for _, labels in tables]), Y)
+    assert_array_equal(np.concatenate([labels for _, labels, _ in tables]), Y)
 
 
 def test_bad_cells_name_the_part(tmp_path):

@@ -109,7 +109,8 @@ class TestBudget:
 class TestPartitions:
     def run(self, tables, regression=False, shuffle_sums=None, **settings):
         kind = AutoMKLRegressor if regression else AutoMKLClassifier
-        job = Job(kind(B, update="rounds", random_state=0, **settings), [summary(*t, regression) for t in tables])
+        summaries = [summary(*table, regression=regression) for table in tables]
+        job = Job(kind(B, update="rounds", random_state=0, **settings), summaries)
         job.learn_head([drawn_rows(piece, *tables[piece.partition]) for piece in job.head_pieces()])
         while pieces := job.next_round():
             parts = [piece_sums(job.static(), job.means(), piece, *tables[piece.partition]) for piece in pieces]

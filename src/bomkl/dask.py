@@ -27,17 +27,18 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from bomkl import auto, modelfile
 from bomkl._repr import ShowsState, State
-from bomkl.auto.sums import Sums, total
 from bomkl.partitions import (
+    Call,
+    Gains,
     Job,
     PartitionError,
     Piece,
-    Summary,
-    drawn_rows,
+    Runner,
+    features,
     learn_partitions,
     named,
     piece_sums,
-    summary,
+    total,
 )
 from bomkl.progress import progress_bar
 
@@ -47,98 +48,85 @@ try:
 except ImportError as error:
     raise ImportError("bomkl.dask needs Dask: pip install 'bomkl[dask]'") from error
 
-_ADD_AT_ONCE = 16  # sums that are added on a worker before they go to the client
-_ATTEMPTS = 20  # of a round whose workers die
+_ADD_AT_ONCE = 16  # pieces whose gains are added on a worker before they go to the client
 
 
 # ---------------------------------------------------------------- partitions, on the workers
 
 
-def _table(part: Any, number: int, target: Any, columns: Any) -> tuple[Any, Any]:
-    """Rows and targets of a partition as arrays; errors name the partition, the row and the column."""
+def _table(part: Any, number: int, target: Any, weight: Any) -> tuple[Any, Any, Any]:
+    """Rows, targets and weights of a partition."""
     with named(number):
         if isinstance(part, tuple):
-            X, y = part
-            X, y = _array(X), np.asarray(y).reshape(-1)
-        else:
-            names = [name for name in part.columns if name != target] if columns is None else list(columns)
-            missing = [name for name in [*names, target] if name not in part.columns]
-            if missing:
-                raise ValueError(f"there is no column {missing[0]!r}.")
-            X, y = _numbers(part[names]), part[target].to_numpy()
-        if X.shape[0] != len(y):
-            raise ValueError(f"X has {X.shape[0]} rows, but y has {len(y)}.")
-        return X, y
+            X, y, *rest = part
+            return features(X), _plain(y), _plain(rest[0]) if rest else None
+        for name in (target, *([] if weight is None else [weight])):
+            if name not in part.columns:
+                raise ValueError(f"there is no column {name!r}.")
+        names = [name for name in part.columns if name not in (target, weight)]
+        return features(part[names]), _plain(part[target]), None if weight is None else _plain(part[weight])
 
 
-def _array(X: Any) -> Any:
-    return X.tocsr() if hasattr(X, "tocsr") else _numbers(X) if hasattr(X, "columns") else np.asarray(X)
+def _plain(column: Any) -> Any:
+    return None if column is None else np.asarray(column).reshape(-1)
 
 
-def _numbers(frame: Any) -> Any:
-    try:
-        return frame.to_numpy(dtype=np.float64, na_value=np.nan)
-    except (TypeError, ValueError):
-        for name in frame.columns:
-            for row, value in enumerate(frame[name]):
-                try:
-                    float(value)
-                except (TypeError, ValueError):
-                    raise ValueError(f"row {row}, column {name!r} holds {value!r}, which is not a number.") from None
-        raise
-
-
-def _summary(table: tuple[Any, Any], number: int, regression: bool) -> Summary:
-    with named(number):
-        return summary(*table, regression)
-
-
-def _head(table: tuple[Any, Any], piece: Piece) -> tuple[Any, Any]:
-    return drawn_rows(piece, *table)
-
-
-def _sums(table: tuple[Any, Any], static: Any, means: Any, piece: Piece) -> Any:
-    return piece_sums(static, means, piece, *table)
+def _together(*parts: Any) -> tuple[Any, ...]:
+    return parts
 
 
 def _itself(value: Any) -> Any:
     return value
 
 
+def _added(tables: list[Any], static: Any, means: Any, pieces: list[Piece]) -> Gains:
+    return total([piece_sums(static, means, piece, *table) for table, piece in zip(tables, pieces, strict=True)])
+
+
 # ---------------------------------------------------------------- partitions, at the client
 
 
-def _delayed_parts(data: Any, y: Any, target: Any) -> tuple[list[Delayed], Any]:
-    """Partitions as delayed objects, and the names of the feature columns (None where they have none)."""
+def _delayed_parts(data: Any, y: Any, sample_weight: Any, target: Any) -> tuple[list[Delayed], Any]:
+    """Partitions as delayed objects, and the name of the column of weights, where it is one."""
     if isinstance(data, str | os.PathLike):
         data = _read_folder(os.fspath(data))
     if hasattr(data, "to_delayed") and hasattr(data, "columns"):
-        names = [name for name in data.columns if name != target]
-        if y is not None:
-            if y.npartitions != data.npartitions:
-                raise ValueError(f"X has {data.npartitions} partitions, but y has {y.npartitions}. They must be equal.")
-            pairs = zip(data.to_delayed(), y.to_delayed(), strict=True)
-            return [delayed(_both)(a, b) for a, b in pairs], None
-        if target not in data.columns:
-            raise ValueError(f"target={target!r} is not a column of the table. It has {list(data.columns)}.")
-        return list(data.to_delayed()), names
+        weight = sample_weight if isinstance(sample_weight, str) else None
+        for name, argument in ((target, "target"), (weight, "sample_weight")):
+            if name is not None and name not in data.columns and (argument != "target" or y is None):
+                raise ValueError(f"{argument}={name!r} is not a column of the table. It has {list(data.columns)}.")
+        if y is None and (weight is not None or sample_weight is None):
+            return list(data.to_delayed()), weight
+        data, y, sample_weight = _split_table(data, y, sample_weight, target, weight)
+        columns = [each for each in (data, y, sample_weight) if each is not None]
+        counts = [each.npartitions for each in columns]
+        if len(set(counts)) > 1:
+            raise ValueError(f"X, y and sample_weight must have the same number of partitions. Got {counts}.")
+        return [
+            delayed(_together)(*parts) for parts in zip(*(each.to_delayed() for each in columns), strict=True)
+        ], None
     if hasattr(data, "to_delayed"):  # an array
         if y is None:
             raise ValueError("Arrays need their targets: fit(X, y).")
         data = data.rechunk({1: -1}) if data.ndim == 2 and data.numblocks[1] > 1 else data
-        y = y.rechunk({0: data.chunks[0]}) if y.chunks[0] != data.chunks[0] else y
-        rows = data.to_delayed().reshape(-1)
-        return [delayed(_both)(a, b) for a, b in zip(rows, y.to_delayed().reshape(-1), strict=True)], None
+        others = [each.rechunk({0: data.chunks[0]}) for each in (y, sample_weight) if each is not None]
+        blocks = [each.to_delayed().reshape(-1) for each in (data, *others)]
+        return [delayed(_together)(*parts) for parts in zip(*blocks, strict=True)], None
     if isinstance(data, Sequence) and all(isinstance(part, Delayed) for part in data):
-        return list(data), None
+        return list(data), sample_weight
     raise TypeError(
         "Data must be a Dask DataFrame or array, a list of delayed partitions, or the path of a Parquet file or "
         f"folder. Got {type(data).__name__}."
     )
 
 
-def _both(X: Any, y: Any) -> tuple[Any, Any]:
-    return X, y
+def _split_table(data: Any, y: Any, sample_weight: Any, target: Any, weight: Any) -> tuple[Any, Any, Any]:
+    """Take targets and weights that are columns out of a table."""
+    if weight is not None:
+        data, sample_weight = data.drop(columns=weight), data[weight]
+    if y is None:
+        data, y = data.drop(columns=target), data[target]
+    return data, y, sample_weight
 
 
 def _read_folder(path: str) -> Any:
@@ -149,54 +137,26 @@ def _read_folder(path: str) -> Any:
     return dd.read_parquet(path)
 
 
-class _DaskRunner:
+class _DaskRunner(Runner):
     """Calls the functions of `bomkl.partitions` on the workers."""
 
-    def __init__(self, client: Any, parts: list[Delayed], target: Any, columns: Any) -> None:
-        self.client = client
-        self.tables = [delayed(_table, pure=True)(part, i, target, columns) for i, part in enumerate(parts)]
+    def __init__(self, client: Any, tables: list[Delayed]) -> None:
+        self.client, self.tables = client, tables
         self.held: dict[int, Any] = {}  # partitions that a round has taken a part of: the next one takes more
         self.static: Any = None
 
-    def summaries(self, regression: bool, done: Callable[[int], Any]) -> list[Summary]:
-        """Rows and labels of each partition."""
-        found: dict[int, Summary] = {}
-
-        def task(i: int) -> Any:
-            return delayed(_summary)(self.tables[i], i, regression)
-
-        for i, each in self._results(len(self.tables), task, lambda i: [i]):
-            found[i] = each
-            done(1)
-        return [found[i] for i in range(len(self.tables))]
-
-    def head(self, pieces: list[Piece]) -> list[tuple[Any, Any]]:
-        """Rows of each piece, in order."""
-        found = dict(
-            self._results(
-                len(pieces),
-                lambda i: delayed(_head)(self.tables[pieces[i].partition], pieces[i]),
-                lambda i: [pieces[i].partition],
-            )
-        )
-        return [found[i] for i in range(len(pieces))]
-
-    def sums(self, job: Job, pieces: list[Piece]) -> Iterable[Sums]:
-        """Yield sums of groups of pieces, as they are ready."""
+    def gains(self, job: Job, pieces: list[Piece]) -> Iterable[Gains]:
+        """Yield gains of groups of pieces, as they are ready."""
         if self.static is None:
             self.static = delayed(_itself)(job.static())
         means = delayed(_itself)(job.means())
         self._hold(pieces)
         groups = [pieces[i : i + _ADD_AT_ONCE] for i in range(0, len(pieces), _ADD_AT_ONCE)]
-
-        def task(i: int) -> Delayed:
-            tables = [self.held.get(piece.partition, self.tables[piece.partition]) for piece in groups[i]]
-            pairs = zip(tables, groups[i], strict=True)
-            sums: Delayed = delayed(total)([delayed(_sums)(table, self.static, means, piece) for table, piece in pairs])
-            return sums
-
-        for _, sums in self._results(len(groups), task, lambda i: [piece.partition for piece in groups[i]]):
-            yield sums
+        calls: list[Call] = [
+            (_added, [piece.partition for piece in group], (self.static, means, group)) for group in groups
+        ]
+        for _, gains in self.results(calls):
+            yield gains
 
     def _hold(self, pieces: list[Piece]) -> None:
         """Keep partitions in the memory of the workers while later rounds take more of their rows, and no longer."""
@@ -206,73 +166,71 @@ class _DaskRunner:
         if new:
             self.held.update(zip(new, self.client.persist([self.tables[i] for i in new]), strict=True))
 
-    def _results(
-        self, count: int, task: Callable[[int], Delayed], where: Callable[[int], list[int]]
-    ) -> Iterator[tuple[int, Any]]:
-        """Results of tasks as they are ready; those whose workers died too often for the scheduler begin again."""
+    def attempt(self, calls: dict[int, Call]) -> Iterator[tuple[int, Any]]:
+        """Compute all calls; those whose workers died too often for the scheduler are left out."""
         from distributed import KilledWorker, as_completed
 
-        left = list(range(count))
-        for _ in range(_ATTEMPTS):
-            futures = self.client.compute([task(i) for i in left])
-            places = {future.key: i for i, future in zip(left, futures, strict=True)}
-            try:
-                for future in as_completed(futures):
-                    i = places[future.key]
-                    try:
-                        result = future.result()
-                    except KilledWorker:
-                        continue
-                    except PartitionError:
-                        raise
-                    except Exception as error:
-                        raise PartitionError(f"{self._culprit(where(i))}: {error}") from error
-                    left.remove(i)
-                    yield i, result
-            finally:
-                self.client.cancel(futures)
-            if not left:
-                return
-            self.held = {}  # what a dead worker held
-        raise PartitionError(
-            f"Partition {where(left[0])[0]}: workers died again and again while they worked on it, most likely for "
-            "want of memory. Use smaller partitions or workers with more memory."
-        )
+        futures = self.client.compute([self._task(*call) for call in calls.values()])
+        places = {future.key: i for i, future in zip(calls, futures, strict=True)}
+        died = False
+        try:
+            for future in as_completed(futures):
+                i = places[future.key]
+                try:
+                    result = future.result()
+                except KilledWorker:
+                    died = True
+                    continue
+                except PartitionError:
+                    raise
+                except Exception as error:
+                    with named(self._culprit(calls[i][1])):
+                        raise error
+                yield i, result
+        finally:
+            self.client.cancel(futures)
+            if died:
+                self.held = {}  # what a dead worker held
 
-    def _culprit(self, partitions: list[int]) -> str:
+    def _task(self, function: Callable[..., Any], partitions: list[int], arguments: tuple[Any, ...]) -> Delayed:
+        tables = [self.held.get(i, self.tables[i]) for i in partitions]
+        task: Delayed = delayed(function)(tables if function is _added else tables[0], *arguments)
+        return task
+
+    def _culprit(self, partitions: list[int]) -> int:
         """Find out which partition cannot be read."""
         for i in partitions:
             try:
                 self.client.compute(self.tables[i]).result()
             except Exception:
-                return f"Partition {i}"
-        return f"Partitions {partitions}"
+                return i
+        return partitions[0]
 
 
 # ---------------------------------------------------------------- estimators
 
 
-class _DaskEstimator(ShowsState, BaseEstimator):  # type: ignore[misc]
+class _DaskEstimator(ShowsState):
+    """All of both estimators but what their tasks ask for."""
+
+    checkpoint: str | None
+    client: Any
+    get_params: Callable[..., dict[str, Any]]
     _local: Callable[..., Any]
     _regression: bool
+    _quality: Callable[[Any, Any, Any], float]
 
-    def __init__(
-        self, budget: int = 1000, client: Any = None, checkpoint: str | None = None, random_state: Any = None
-    ) -> None:
-        self.budget = budget
-        self.client = client
-        self.checkpoint = checkpoint
-        self.random_state = random_state
-
-    def fit(self, X: Any, y: Any = None, *, target: Any = "y") -> Self:
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, target: Any = "y") -> Self:
         """Learn from all rows once, in a drawn order.
 
         Parameters
         ----------
         X : Dask DataFrame or array, list of delayed partitions, or path of a Parquet file or folder
-            Rows. Delayed partitions are DataFrames, or pairs of an array of rows and one of targets.
+            Rows. Delayed partitions are tables, or tuples of rows, targets and perhaps weights.
         y : Dask Series or array or None, default=None
             Targets; None where they are a column of the table.
+        sample_weight : name of a column, Dask Series or array, or None, default=None
+            Weights of the rows; those of weight 0 are skipped, those above 1000 count as 1000.
         target : name, default="y"
             Column of the targets.
 
@@ -281,10 +239,10 @@ class _DaskEstimator(ShowsState, BaseEstimator):  # type: ignore[misc]
         self : object
             The fitted estimator.
         """
-        model = self._local(self.budget, update="rounds", random_state=self.random_state)
-        return self._learn(model, X, y, target, resume=True)
+        settings = {name: value for name, value in self.get_params(deep=False).items() if name in self._shared()}
+        return self._learn(self._local(update="rounds", **settings), X, y, sample_weight, target, resume=True)
 
-    def partial_fit(self, X: Any, y: Any = None, *, target: Any = "y") -> Self:
+    def partial_fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, target: Any = "y") -> Self:
         """Learn from more rows.
 
         Parameters
@@ -293,6 +251,8 @@ class _DaskEstimator(ShowsState, BaseEstimator):  # type: ignore[misc]
             Rows.
         y : Dask Series or array or None, default=None
             Targets; None where they are a column of the table.
+        sample_weight : name of a column, Dask Series or array, or None, default=None
+            Weights of the rows.
         target : name, default="y"
             Column of the targets.
 
@@ -302,8 +262,32 @@ class _DaskEstimator(ShowsState, BaseEstimator):  # type: ignore[misc]
             The estimator.
         """
         if not hasattr(self, "model_"):
-            return self.fit(X, y, target=target)
-        return self._learn(copy.deepcopy(self.model_), X, y, target, resume=False)
+            return self.fit(X, y, sample_weight=sample_weight, target=target)
+        return self._learn(copy.deepcopy(self.model_), X, y, sample_weight, target, resume=False)
+
+    def score(self, X: Any, y: Any = None, *, sample_weight: Any = None, target: Any = "y") -> float:
+        """Share of the rows that are predicted rightly, or the coefficient of determination.
+
+        Parameters
+        ----------
+        X : Dask DataFrame or array
+            Rows.
+        y : Dask Series or array or None, default=None
+            Labels or targets; None where they are a column of the table.
+        sample_weight : name of a column, Dask Series or array, or None, default=None
+            Weights of the rows.
+        target : name, default="y"
+            Column of the labels or targets.
+
+        Returns
+        -------
+        score : float
+            Accuracy of a classifier, R^2 of a regressor.
+        """
+        weight = X[sample_weight] if isinstance(sample_weight, str) else sample_weight
+        y = X[target] if y is None else y
+        weight = y == y if weight is None else weight
+        return self._quality(self.predict(X), y, weight)
 
     def _shown_state(self) -> State:
         return self.model_._shown_state() if hasattr(self, "model_") else []
@@ -336,47 +320,53 @@ class _DaskEstimator(ShowsState, BaseEstimator):  # type: ignore[misc]
         """
         return self._lazily("predict", X)
 
-    def _learn(self, model: Any, X: Any, y: Any, target: Any, resume: bool) -> Self:
-        parts, columns = _delayed_parts(X, y, target)
+    def _shared(self) -> set[str]:
+        """Names of the settings that the local estimator has, too."""
+        return set(self.get_params(deep=False)) - {"client", "checkpoint"}
+
+    def _learn(self, model: Any, X: Any, y: Any, sample_weight: Any, target: Any, resume: bool) -> Self:
+        parts, weight = _delayed_parts(X, y, sample_weight, target)
+        tables = [delayed(_table, pure=True)(part, i, target, weight) for i, part in enumerate(parts)]
         with _client(self.client) as client:
-            runner = _DaskRunner(client, parts, target, columns)
+            runner = _DaskRunner(client, tables)
             with progress_bar(len(parts), "counting rows", "partition") as bar:
-                summaries = runner.summaries(self._regression, bar.update)
+                summaries = runner.summaries(len(parts), self._regression, bar.update)
             job = Job(model, summaries)
-            if resume and self.checkpoint is not None and os.path.exists(self.checkpoint):
-                saved = modelfile.read(self.checkpoint)
-                notes = saved.notes.get("partitions")
-                if notes is None:
-                    raise ValueError(
-                        f"{self.checkpoint}: is not a checkpoint of bomkl.dask. Remove it, or name another."
-                    )
-                if not notes["finished"]:
-                    job.resume(saved.estimator, notes)
-
-            def save() -> None:
-                if self.checkpoint is not None:
-                    notes = job.notes() | {"finished": job.done == job.rows}
-                    modelfile.save(job.model, self.checkpoint, {"partitions": notes})
-
+            if resume:
+                self._resume(job)
             with progress_bar(job.rows, "learning", "row", initial=job.done) as bar:
-                learn_partitions(job, runner, save, bar.update)
-        if columns is not None:
-            job.model.feature_names_in_ = np.array(columns, dtype=object)
+                learn_partitions(job, runner, lambda: self._save(job), bar.update)
         self.model_ = job.model
         self.n_features_in_ = self.model_.n_features_in_
         return self
 
-    def _lazily(self, method: str, X: Any) -> Any:
-        model, names = copy.copy(self.to_local()), getattr(self.model_, "feature_names_in_", None)
-        if names is not None:  # rows come as plain arrays of the right columns
-            del model.feature_names_in_
-        wide = method == "predict_proba"
+    def _save(self, job: Job) -> None:
+        if self.checkpoint is not None:
+            notes = job.notes() | {"finished": job.done == job.rows}
+            modelfile.save(job.model, self.checkpoint, {"partitions": notes})
 
-        nothing = getattr(model, method)(np.zeros((1, model.n_features_in_)))[:0]
+    def _resume(self, job: Job) -> None:
+        if self.checkpoint is None or not os.path.exists(self.checkpoint):
+            return
+        saved = modelfile.read(self.checkpoint)
+        notes = saved.notes.get("partitions")
+        if notes is None:
+            raise ValueError(f"{self.checkpoint}: is not a checkpoint of bomkl.dask. Remove it, or name another.")
+        if not notes["finished"]:
+            job.resume(saved.estimator, notes)
+
+    def _lazily(self, method: str, X: Any) -> Any:
+        model = self.to_local()
+        names = getattr(model, "feature_names_in_", None)
+        wide = method == "predict_proba"
+        width = len(model.classes_) if wide else 0
+        kind = np.float64 if wide or self._regression else model.classes_.dtype
+        nothing = np.empty((0, width) if wide else 0, dtype=kind)
 
         def call(rows: Any) -> Any:
-            rows = rows[list(names)] if names is not None and hasattr(rows, "columns") else rows
-            found = getattr(model, method)(_array(rows)) if rows.shape[0] else nothing
+            framed = hasattr(rows, "columns")
+            rows = rows[list(names)] if framed and names is not None else rows
+            found = getattr(model, method)(rows) if rows.shape[0] else nothing
             if not hasattr(rows, "index"):
                 return found
             import pandas as pd
@@ -388,17 +378,12 @@ class _DaskEstimator(ShowsState, BaseEstimator):  # type: ignore[misc]
         if hasattr(X, "map_blocks"):
             X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
             if wide:
-                return X.map_blocks(call, meta=nothing, chunks=(X.chunks[0], (nothing.shape[1],)))
+                return X.map_blocks(call, meta=nothing, chunks=(X.chunks[0], (width,)))
             return X.map_blocks(call, meta=nothing, drop_axis=1)
         return call(X)
 
-    def _pair(self, X: Any, y: Any, target: Any) -> tuple[Any, Any]:
-        if y is None:
-            return X, X[target]
-        return X, y
 
-
-class AutoMKLClassifier(ClassifierMixin, _DaskEstimator):  # type: ignore[misc]
+class AutoMKLClassifier(_DaskEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Budget online multiple kernel classification on Dask.
 
     Parameters
@@ -409,6 +394,8 @@ class AutoMKLClassifier(ClassifierMixin, _DaskEstimator):  # type: ignore[misc]
         The cluster; None for the current client, or a new one on this machine.
     checkpoint : path or None, default=None
         Model file that is written after each round. Where it is there and not finished, `fit` goes on from it.
+    types : dict of column to {"number", "boolean", "category", "date"} or None, default=None
+        What columns of tables hold; others are taken as the table has them, or as their first cells look.
     random_state : int, RandomState or None, default=None
         Source of all random draws.
 
@@ -422,6 +409,20 @@ class AutoMKLClassifier(ClassifierMixin, _DaskEstimator):  # type: ignore[misc]
 
     _local = auto.AutoMKLClassifier
     _regression = False
+
+    def __init__(
+        self,
+        budget: int = 1000,
+        client: Any = None,
+        checkpoint: str | None = None,
+        types: dict[Any, str] | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.budget = budget
+        self.client = client
+        self.checkpoint = checkpoint
+        self.types = types
+        self.random_state = random_state
 
     @property
     def classes_(self) -> Any:
@@ -443,28 +444,12 @@ class AutoMKLClassifier(ClassifierMixin, _DaskEstimator):  # type: ignore[misc]
         """
         return self._lazily("predict_proba", X)
 
-    def score(self, X: Any, y: Any = None, *, target: Any = "y") -> float:
-        """Share of the rows that are predicted rightly.
-
-        Parameters
-        ----------
-        X : Dask DataFrame or array
-            Rows.
-        y : Dask Series or array or None, default=None
-            Labels; None where they are a column of the table.
-        target : name, default="y"
-            Column of the labels.
-
-        Returns
-        -------
-        score : float
-            Accuracy.
-        """
-        X, y = self._pair(X, y, target)
-        return float((self.predict(X) == y).mean().compute())
+    def _quality(self, found: Any, y: Any, weight: Any) -> float:
+        right, whole = dask.base.compute(((found == y) * weight).sum(), weight.sum())
+        return float(right / whole)
 
 
-class AutoMKLRegressor(RegressorMixin, _DaskEstimator):  # type: ignore[misc]
+class AutoMKLRegressor(_DaskEstimator, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Budget online multiple kernel regression on Dask.
 
     Parameters
@@ -475,6 +460,10 @@ class AutoMKLRegressor(RegressorMixin, _DaskEstimator):  # type: ignore[misc]
         The cluster; None for the current client, or a new one on this machine.
     checkpoint : path or None, default=None
         Model file that is written after each round. Where it is there and not finished, `fit` goes on from it.
+    loss : {"squared", "huber"}, default="squared"
+        What the model minimises; "huber" does not mind a few targets that are far off.
+    types : dict of column to {"number", "boolean", "category", "date"} or None, default=None
+        What columns of tables hold; others are taken as the table has them, or as their first cells look.
     random_state : int, RandomState or None, default=None
         Source of all random draws.
 
@@ -489,27 +478,26 @@ class AutoMKLRegressor(RegressorMixin, _DaskEstimator):  # type: ignore[misc]
     _local = auto.AutoMKLRegressor
     _regression = True
 
-    def score(self, X: Any, y: Any = None, *, target: Any = "y") -> float:
-        """Coefficient of determination.
+    def __init__(
+        self,
+        budget: int = 1000,
+        client: Any = None,
+        checkpoint: str | None = None,
+        loss: str = "squared",
+        types: dict[Any, str] | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.budget = budget
+        self.client = client
+        self.checkpoint = checkpoint
+        self.loss = loss
+        self.types = types
+        self.random_state = random_state
 
-        Parameters
-        ----------
-        X : Dask DataFrame or array
-            Rows.
-        y : Dask Series or array or None, default=None
-            Targets; None where they are a column of the table.
-        target : name, default="y"
-            Column of the targets.
-
-        Returns
-        -------
-        score : float
-            1 - (sum of squared errors) / (sum of squared deviations).
-        """
-        X, y = self._pair(X, y, target)
-        found = self.predict(X)
-        left, all_of_it = dask.base.compute(((found - y) ** 2).sum(), ((y - y.mean()) ** 2).sum())
-        return float(1 - left / all_of_it)
+    def _quality(self, found: Any, y: Any, weight: Any) -> float:
+        mean = (y * weight).sum() / weight.sum()
+        left, whole = dask.base.compute((weight * (found - y) ** 2).sum(), (weight * (y - mean) ** 2).sum())
+        return float(1 - left / whole)
 
 
 @contextlib.contextmanager
@@ -530,9 +518,9 @@ def _client(given: Any) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def cluster_runner(address: str, read: Callable[[int], tuple[Any, Any]], count: int) -> Iterator[Any]:
+def cluster_runner(address: str, read: Callable[[int], tuple[Any, ...]], count: int) -> Iterator[Runner]:
     """Yield a runner on the cluster of a scheduler, whose workers read partitions themselves."""
     from distributed import Client
 
     with Client(address) as client:
-        yield _DaskRunner(client, [delayed(read)(i) for i in range(count)], None, None)
+        yield _DaskRunner(client, [delayed(read, pure=True)(i) for i in range(count)])

@@ -20,30 +20,17 @@ import numpy as np
 from scipy import sparse
 
 from bomkl._stream_options import StreamOptions
-from bomkl.auto.sums import Sums
-from bomkl.partitions import (
-    GROUP,
-    Job,
-    Means,
-    PartitionError,
-    Piece,
-    Static,
-    Summary,
-    drawn_rows,
-    named,
-    piece_sums,
-    summary,
-)
+from bomkl.partitions import GROUP, Call, Gains, Job, Means, Piece, Runner, Static, named, piece_sums
 from bomkl.streams.errors import BadLines, StreamError
 from bomkl.streams.formats import FORMATS, format_of
 from bomkl.streams.reading import Reading
 from bomkl.streams.schema import Schema
 from bomkl.streams.sources import Source, expand, open_source
+from bomkl.tables.frames import read_table, stacked
 
 _ROWS = 1 << 17  # of a partition of Parquet, at least one row group
 _BYTES = 1 << 24  # of a partition of a text file
 _TEXT = ("svmlight", "csv", "tsv", "jsonl")
-_ATTEMPTS = 5  # of a pool whose processes die
 
 
 @dataclass(frozen=True)
@@ -150,8 +137,8 @@ class RowReader:
     options: StreamOptions
     schema: Schema
 
-    def __call__(self, number: int) -> tuple[Any, Any]:
-        """Rows and labels of a partition."""
+    def __call__(self, number: int) -> tuple[Any, Any, Any]:
+        """Rows, labels and weights of a partition."""
         part = self.parts[number]
         with named(number, part.name):
             if part.end:
@@ -160,7 +147,7 @@ class RowReader:
             with open_source(Source(part.path), 0.0) as (whole, _):
                 return self._rows(whole, part, part.format)
 
-    def _rows(self, file: BinaryIO, part: FilePartition, format: str) -> tuple[Any, Any]:
+    def _rows(self, file: BinaryIO, part: FilePartition, format: str) -> tuple[Any, Any, Any]:
         options = replace(self.options, format=format)
         bad = BadLines(options.on_bad_line == "skip")
         found = [
@@ -168,10 +155,19 @@ class RowReader:
             for each in FORMATS[format].read(file, Reading(part.name, options, lambda: self.schema, bad))
         ]
         if not found:
-            return np.empty((0, self.schema.n_features)), np.empty(0)
-        rows = [each.X for each in found]
-        X = sparse.csr_array(sparse.vstack(rows)) if sparse.issparse(rows[0]) else np.concatenate(rows)
-        return X, np.concatenate([each.y for each in found if each.y is not None])
+            return np.empty((0, self.schema.n_features)), np.empty(0), None
+        weights = [each.weight for each in found if each.weight is not None]
+        return (
+            _stacked([each.X for each in found]),
+            np.concatenate([each.y for each in found if each.y is not None]),
+            np.concatenate(weights) if weights else None,
+        )
+
+
+def _stacked(blocks: list[Any]) -> Any:
+    if isinstance(blocks[0], dict):
+        return stacked([read_table(block) for block in blocks])
+    return sparse.csr_array(sparse.vstack(blocks)) if sparse.issparse(blocks[0]) else np.concatenate(blocks)
 
 
 # ---------------------------------------------------------------- processes of this machine
@@ -186,26 +182,21 @@ def _begin(reader: RowReader, static: Static | None) -> None:
 
 
 @lru_cache(maxsize=GROUP)
-def _table(number: int) -> tuple[Any, Any]:
+def _table(number: int) -> tuple[Any, ...]:
     assert _reader is not None
     return _reader(number)
 
 
-def _summary(number: int, regression: bool) -> Summary:
-    with named(number):
-        return summary(*_table(number), regression)
+def _call(function: Callable[..., Any], partitions: list[int], arguments: tuple[Any, ...]) -> Any:
+    return function(*[_table(number) for number in partitions], *arguments)
 
 
-def _head(piece: Piece) -> tuple[Any, Any]:
-    return drawn_rows(piece, *_table(piece.partition))
-
-
-def _sums(piece: Piece, means: Means) -> Sums:
+def _gains(table: tuple[Any, ...], piece: Piece, means: Means) -> Gains:
     assert _static is not None
-    return piece_sums(_static, means, piece, *_table(piece.partition))
+    return piece_sums(_static, means, piece, *table)
 
 
-class PoolRunner:
+class PoolRunner(Runner):
     """Processes that read partitions and add up their rows; one that dies is replaced."""
 
     def __init__(self, reader: RowReader, workers: int) -> None:
@@ -223,50 +214,30 @@ class PoolRunner:
     def __exit__(self, *_: object) -> None:
         self.pool.shutdown(wait=True, cancel_futures=True)
 
-    def summaries(self, regression: bool, done: Callable[[int], Any]) -> list[Summary]:
-        """Rows and labels of each partition."""
-        found = {}
-        for i, each in self._results(_summary, [(i, regression) for i in range(len(self.reader.parts))], lambda i: i):
-            found[i] = each
-            done(1)
-        return [found[i] for i in range(len(found))]
+    def place(self, partition: int) -> str:
+        """Name the file."""
+        return self.reader.parts[partition].name
 
-    def head(self, pieces: list[Piece]) -> list[tuple[Any, Any]]:
-        """Rows of each piece, in order."""
-        found = dict(self._results(_head, [(piece,) for piece in pieces], lambda i: pieces[i].partition))
-        return [found[i] for i in range(len(pieces))]
-
-    def sums(self, job: Job, pieces: list[Piece]) -> Iterable[Sums]:
-        """Yield sums of pieces as they are ready."""
+    def gains(self, job: Job, pieces: list[Piece]) -> Iterable[Gains]:
+        """Yield gains of pieces as they are ready."""
         if self.static is None:
             self.static = job.static()
             self.pool.shutdown(wait=True)
             self.pool = self._new_pool()
         means = job.means()
-        for _, sums in self._results(_sums, [(piece, means) for piece in pieces], lambda i: pieces[i].partition):
-            yield sums
+        for _, gains in self.results([(_gains, [piece.partition], (piece, means)) for piece in pieces]):
+            yield gains
 
-    def _results(
-        self, function: Callable[..., Any], arguments: list[tuple[Any, ...]], where: Callable[[int], int]
-    ) -> Iterator[tuple[int, Any]]:
-        left = list(range(len(arguments)))
-        for _ in range(_ATTEMPTS):
-            futures: dict[Future[Any], int] = {}
-            try:
-                futures = {self.pool.submit(function, *arguments[i]): i for i in left}
-                for future in as_completed(futures):
-                    result = future.result()
-                    left.remove(futures[future])
-                    yield futures[future], result
-                return
-            except BrokenProcessPool:
-                self.pool.shutdown(wait=True, cancel_futures=True)
-                self.pool = self._new_pool()
-            finally:
-                for future in futures:
-                    future.cancel()
-        part = self.reader.parts[where(left[0])]
-        raise PartitionError(
-            f"Partition {where(left[0])} ({part.name}): processes died again and again while they worked on it, most "
-            "likely for want of memory. Use fewer workers or smaller partitions."
-        )
+    def attempt(self, calls: dict[int, Call]) -> Iterator[tuple[int, Any]]:
+        """Submit all calls to the pool; where a process dies, make a new pool."""
+        futures: dict[Future[Any], int] = {}
+        try:
+            futures = {self.pool.submit(_call, *call): i for i, call in calls.items()}
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        except BrokenProcessPool:
+            self.pool.shutdown(wait=True, cancel_futures=True)
+            self.pool = self._new_pool()
+        finally:
+            for future in futures:
+                future.cancel()

@@ -25,20 +25,23 @@ from __future__ import annotations
 
 import copy
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bomkl._validation import first_not_a_number
 from bomkl.auto.classifier import AutoMKLClassifier, label_codes
 from bomkl.auto.combination import Combination
 from bomkl.auto.component import RoundsComponent
 from bomkl.auto.constants import PRUNE_AT
+from bomkl.auto.estimator import HEAVIEST
 from bomkl.auto.geometry import Float
 from bomkl.auto.information import Information
 from bomkl.auto.regressor import AutoMKLRegressor
@@ -46,6 +49,11 @@ from bomkl.auto.rounds import RoundLearner
 from bomkl.auto.rows import LARGEST
 from bomkl.auto.sum_engine import CoreEngine, newton_parts
 from bomkl.auto.sums import Sums, log_rows_of
+from bomkl.tables import TableEncoder
+from bomkl.tables.cells import is_gap
+from bomkl.tables.counts import Counts
+from bomkl.tables.errors import TableError
+from bomkl.tables.frames import Table, is_table, read_table, stacked
 
 GROUP = 8  # partitions that a round takes rows from at the same time
 _HEAD_PARTITIONS = 64  # partitions that the head is drawn from, more where they are small
@@ -56,7 +64,7 @@ Labels = NDArray[Any]
 
 @dataclass(frozen=True)
 class Summary:
-    """Rows of a partition, its columns, and the labels in it (None for numbers)."""
+    """Rows of a partition, its columns, and the labels in it (None for numbers); rows of weight 0 do not count."""
 
     rows: int
     columns: int
@@ -94,6 +102,34 @@ class Means:
     w: list[Float]
     combination: Combination
     log_rows: int
+    encoder: TableEncoder | None  # of tables
+
+
+@dataclass
+class Gains:
+    """What rows of a round add to a model: sums, and of tables counts of their categories."""
+
+    sums: Sums
+    counts: Counts | None
+
+    @property
+    def rows(self) -> int:
+        """How many rows."""
+        return self.sums.rows
+
+    def add(self, other: Gains) -> None:
+        """Add those of other rows of the same round."""
+        self.sums.add(other.sums)
+        if self.counts is not None and other.counts is not None:
+            self.counts.add(other.counts)
+
+
+def total(parts: Sequence[Gains]) -> Gains:
+    """Add up gains of one round, which stay as they are; the order does not matter."""
+    out = copy.deepcopy(parts[0])
+    for each in parts[1:]:
+        out.add(each)
+    return out
 
 
 class PartitionError(ValueError):
@@ -103,83 +139,164 @@ class PartitionError(ValueError):
 @contextmanager
 def named(partition: int, name: str | None = None) -> Iterator[None]:
     """Say in every error which partition it came from."""
+    called = f"Partition {partition}" + ("" if name is None else f" ({name})")
     try:
         yield
     except PartitionError:
         raise
     except MemoryError as error:
-        raise MemoryError(f"Partition {partition}{_called(name)}: out of memory. Use smaller partitions.") from error
+        raise PartitionError(f"{called}: out of memory. Use smaller partitions.") from error
     except Exception as error:
-        raise PartitionError(f"Partition {partition}{_called(name)}: {error}") from error
-
-
-def _called(name: str | None) -> str:
-    return "" if name is None else f" ({name})"
+        raise PartitionError(f"{called}: {error}") from error
 
 
 # ---------------------------------------------------------------- on the workers
 
 
-def summary(X: Any, y: Any, regression: bool = False) -> Summary:
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a partition that count: those whose weight is not 0."""
+
+    X: Any  # a matrix, a CSR matrix, or a Table
+    y: NDArray[Any]
+    weight: Float
+    numbers: NDArray[np.int64]  # in the partition, for messages
+
+    @classmethod
+    def of(cls, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Check what a partition holds."""
+        X, y = features(X), np.asarray(y).reshape(-1)
+        if X.shape[0] != len(y):
+            raise ValueError(f"X has {X.shape[0]} rows, but y has {len(y)}.")
+        numbers = np.arange(len(y))
+        if sample_weight is None:
+            return cls(X, y, np.ones(len(y)), numbers)
+        weight = np.asarray(sample_weight, dtype=np.float64).reshape(-1)
+        if len(weight) != len(y):
+            raise ValueError(f"X has {len(y)} rows, but sample_weight has {len(weight)}.")
+        wrong = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+        if len(wrong):
+            first = wrong[0]
+            raise ValueError(f"row {first} has the weight {weight[first]}; weights must be finite and not negative.")
+        if weight.all():
+            return cls(X, y, np.minimum(weight, HEAVIEST), numbers)
+        return cls(X, y, np.minimum(weight, HEAVIEST), numbers).take(weight > 0)
+
+    def take(self, rows: NDArray[Any]) -> Self:
+        """Take some rows, by a mask or by their numbers."""
+        return type(self)(self.X[rows], self.y[rows], self.weight[rows], self.numbers[rows])
+
+    def drawn(self, piece: Piece) -> Self:
+        """Take the rows of a piece."""
+        if len(self.y) != piece.rows:
+            raise ValueError(f"it had {piece.rows} rows when they were counted, and has {len(self.y)} now.")
+        return self.take(piece.places())
+
+
+def features(X: Any) -> Any:
+    """Rows of a partition as a matrix, a CSR matrix, or a table that is still to be encoded."""
+    if hasattr(X, "tocsr"):
+        return X.tocsr()
+    if is_table(X):
+        return read_table(X)
+    X = np.asarray(X)
+    if X.ndim != 2 or X.dtype.kind not in "biuf":
+        raise ValueError(f"X must be a table or a matrix of numbers. Got an array of shape {X.shape} of {X.dtype}.")
+    return X
+
+
+def summary(X: Any, y: Any, sample_weight: Any = None, *, regression: bool = False) -> Summary:
     """Count the rows of a partition and list its labels."""
-    labels = None if regression else np.unique(np.asarray(y))
+    rows = Rows.of(X, y, sample_weight)
+    labels = None if regression else _labels(rows)
     if labels is not None and len(labels) > _MOST_LABELS:
         raise ValueError(f"y holds more than {_MOST_LABELS} different labels; these are not classes.")
-    return Summary(int(X.shape[0]), int(X.shape[1]), labels)
+    return Summary(len(rows.y), int(rows.X.shape[1]), labels)
 
 
-def drawn_rows(piece: Piece, X: Any, y: Any) -> tuple[Any, Any]:
-    """Rows and targets of a piece."""
+def _labels(rows: Rows) -> Labels:
+    if rows.y.dtype == object:
+        gaps = [is_gap(label) for label in rows.y.tolist()]
+        if any(gaps):
+            raise ValueError(f"row {rows.numbers[gaps.index(True)]} has no label.")
+    return np.unique(rows.y)
+
+
+def drawn_rows(piece: Piece, X: Any, y: Any, sample_weight: Any = None) -> Rows:
+    """Rows of a piece, for `Job.learn_head`."""
     with named(piece.partition):
-        _check_count(piece, X)
-        places = piece.places()
-        return X[places], np.asarray(y)[places]
+        return Rows.of(X, y, sample_weight).drawn(piece)
 
 
-def piece_sums(static: Static, means: Means, piece: Piece, X: Any, y: Any) -> Sums:
+def piece_sums(static: Static, means: Means, piece: Piece, X: Any, y: Any, sample_weight: Any = None) -> Gains:
     """Add up the rows of a piece: the one thing that workers compute in a round."""
     with named(piece.partition):
-        _check_count(piece, X)
-        places = piece.places()
-        X, y = X[places], np.asarray(y)[places]
-        _check_numbers(X, places)
+        rows = Rows.of(X, y, sample_weight).drawn(piece)
+        codes = _codes(rows.y, static.labels, rows.numbers)
+        matrix, counts = rows.X, None
+        if means.encoder is None:
+            _check_numbers(matrix, rows.numbers)
+        else:
+            matrix = _encoded(means.encoder, rows)
+            counts = Counts.of(means.encoder, rows.X, codes)
         learner = copy.copy(static.learner)
         learner.components = [
             RoundsComponent(each.name, each.features, Information.empty(each.regression.rank, w))
             for each, w in zip(newton_parts(static.learner), means.w, strict=True)
         ]
         learner.combination = copy.deepcopy(means.combination)  # some engines hand out arrays that cannot be written to
-        targets = learner._targets(_codes(y, static.labels, places))
-        return CoreEngine().sums(learner, X, targets, np.ones(len(places)), means.log_rows, map)[1]
+        targets = learner._targets(codes)
+        return Gains(CoreEngine().sums(learner, matrix, targets, rows.weight, means.log_rows, map)[1], counts)
 
 
-def _check_count(piece: Piece, X: Any) -> None:
-    if X.shape[0] != piece.rows:
-        raise ValueError(f"it had {piece.rows} rows when they were counted, and has {X.shape[0]} now.")
+def _encoded(encoder: TableEncoder, rows: Rows) -> Float:
+    if not isinstance(rows.X, Table):
+        raise ValueError("it is a matrix, but the first partitions were tables.")
+    try:
+        return encoder.transform(rows.X)
+    except TableError as error:
+        raise _with_row(error, rows.numbers) from error
 
 
-def _check_numbers(X: Any, places: NDArray[np.int64]) -> None:
+def _with_row(error: TableError, numbers: NDArray[np.int64]) -> TableError:
+    """Name the row of the partition rather than that of the piece."""
+    if error.row is None:
+        return error
+    return TableError(str(error).replace(f"in row {error.row} instead", f"in row {numbers[error.row]} instead"))
+
+
+def _check_numbers(X: Any, numbers: NDArray[np.int64]) -> None:
+    if isinstance(X, Table):
+        raise ValueError("it is a table, but the first partitions were matrices.")
     values = X.data if hasattr(X, "indptr") else X
     if np.isfinite(values).all():
         return
     rows, columns = np.nonzero(~np.isfinite(X.toarray() if hasattr(X, "toarray") else np.asarray(X)))
-    first = int(np.argmin(places[rows]))
+    first = int(np.argmin(numbers[rows]))
     row, column = rows[first], columns[first]
-    raise ValueError(f"row {places[row]}, column {column} holds {X[row, column]!r}; all cells must be finite numbers.")
+    raise ValueError(f"row {numbers[row]}, column {column} holds {X[row, column]!r}; all cells must be finite numbers.")
 
 
-def _codes(y: Any, labels: Labels | None, places: NDArray[np.int64]) -> Float:
+def _codes(y: Any, labels: Labels | None, numbers: NDArray[np.int64]) -> Float:
     if labels is None:
-        targets = np.asarray(y, dtype=np.float64)
-        if not np.isfinite(targets).all():
-            row = int(places[~np.isfinite(targets)].min())
-            raise ValueError(f"row {row} has a target that is not a finite number.")
-        return np.clip(targets, -LARGEST, LARGEST)
+        try:
+            targets = np.asarray(y, dtype=np.float64)
+        except (TypeError, ValueError):
+            wrong = first_not_a_number(y.tolist())
+            row = numbers[y.tolist().index(wrong)]
+            raise ValueError(f"row {row} has the target {wrong!r}, which is not a number.") from None
+        outside = ~(np.abs(targets) <= LARGEST)
+        if outside.any():
+            place = int(np.argmin(np.where(outside, numbers, numbers.max() + 1)))
+            raise ValueError(
+                f"row {numbers[place]} has the target {targets[place]}; targets must be numbers within {LARGEST:g}."
+            )
+        return targets
     codes = label_codes(np.asarray(y), labels)
     if (codes < 0).any():
-        place = int(np.argmin(np.where(codes < 0, places, places.max() + 1)))
+        place = int(np.argmin(np.where(codes < 0, numbers, numbers.max() + 1)))
         label = np.asarray(y)[place : place + 1].tolist()[0]
-        raise ValueError(f"row {places[place]} has the label {label!r}, which was not there when labels were listed.")
+        raise ValueError(f"row {numbers[place]} has the label {label!r}, which was not there when labels were listed.")
     return codes.astype(np.float64)
 
 
@@ -215,7 +332,7 @@ class Job:
             self._learner().end_round()
         fresh = np.random.default_rng(None if model.random_state is None else [hash_seed(model), 1])
         self.seed = int(fresh.integers(2**62))
-        self.sums: Sums | None = None
+        self.gains: Gains | None = None
         self._static: Static | None = None
 
     @property
@@ -250,27 +367,34 @@ class Job:
             available += self.counts[i]
         return [self._piece(i, size) for i, size in zip(chosen, self._shares(chosen, wanted), strict=True) if size]
 
-    def learn_head(self, parts: Iterable[tuple[Any, Any]]) -> None:
+    def learn_head(self, parts: Iterable[Rows]) -> None:
         """Learn from the rows of `head_pieces`, in a drawn order."""
         pieces, parts = self.head_pieces(), list(parts)
         if not pieces:
             return
-        X = np.vstack([np.asarray(X.toarray() if hasattr(X, "toarray") else X) for X, _ in parts])
-        y = np.concatenate([np.asarray(y) for _, y in parts])
+        tables = isinstance(parts[0].X, Table)
+        for piece, rows in zip(pieces, parts, strict=True):
+            with named(piece.partition):
+                if isinstance(rows.X, Table) != tables:
+                    raise ValueError("some partitions are tables and some are matrices; they must be all alike.")
+                if not tables:
+                    _check_numbers(rows.X, rows.numbers)
+                _codes(rows.y, self.labels, rows.numbers)
+        X = stacked([rows.X for rows in parts]) if tables else np.vstack([_dense(rows.X) for rows in parts])
+        y, weight, numbers = (
+            np.concatenate([getattr(rows, name) for rows in parts]) for name in ("y", "weight", "numbers")
+        )
         order = np.random.default_rng([self.seed, 2**31 + 1]).permutation(len(y))
-        where = np.concatenate([[piece.partition] * (piece.end - piece.begin) for piece in pieces])
-        places = np.concatenate([piece.places() for piece in pieces])
-        self._check_head(X, y, where, places)
         more = {} if self.regression else {"classes": self._classes()}
-        self.model.partial_fit(X[order], y[order], **more)
+        try:
+            self.model.partial_fit(X[order], y[order], sample_weight=weight[order], **more)
+        except TableError as error:
+            if error.row is None:
+                raise
+            where = np.repeat([piece.partition for piece in pieces], [len(rows.y) for rows in parts])[order]
+            with named(int(where[error.row])):
+                raise _with_row(error, numbers[order]) from error
         self._take(pieces)
-
-    def _check_head(self, X: Any, y: Any, where: NDArray[np.int64], places: NDArray[np.int64]) -> None:
-        for partition in np.unique(where):
-            own = where == partition
-            with named(int(partition)):
-                _check_numbers(X[own], places[own])
-                _codes(y[own], self.labels, places[own])
 
     def _classes(self) -> Labels:
         assert self.labels is not None
@@ -307,27 +431,30 @@ class Job:
         """Return what workers need to know of the model in this round."""
         learner = self._learner()
         w = [each.regression.means() for each in newton_parts(learner)]
-        return Means(w, learner.combination, log_rows_of(learner.round_end() - learner.round_start))
+        log_rows = log_rows_of(learner.round_end() - learner.round_start)
+        return Means(w, learner.combination, log_rows, self.model.encoder_)
 
-    def add(self, sums: Sums) -> None:
+    def add(self, gains: Gains) -> None:
         """Add what a piece of the round gave; in any order."""
-        if self.sums is None:
-            self.sums = copy.deepcopy(sums)
+        if self.gains is None:
+            self.gains = copy.deepcopy(gains)
         else:
-            self.sums.add(sums)
+            self.gains.add(gains)
 
     def end_round(self) -> None:
         """Learn what the pieces gave; raises where not every row of the round is in it, and nothing has changed."""
         pieces = self.next_round()
         expected = sum(piece.end - piece.begin for piece in pieces)
-        sums, self.sums = self.sums, None
-        if sums is None or sums.rows != expected:
-            raise PartitionError(f"The round has {expected} rows, but {0 if sums is None else sums.rows} came back.")
+        gains, self.gains = self.gains, None
+        if gains is None or gains.rows != expected:
+            raise PartitionError(f"The round has {expected} rows, but {0 if gains is None else gains.rows} came back.")
         learner = self._learner()
         with ThreadPoolExecutor(min(len(learner.components), os.cpu_count() or 1)) as pool:  # workers are idle now
-            learner.end_round_elsewhere(sums, pool.map)
+            learner.end_round_elsewhere(gains.sums, pool.map)
+        if gains.counts is not None:
+            self.model._encoder = gains.counts.learned(self.model._encoder)
         if not self.regression:
-            self.model._mistakes += round(sums.combination_sums().combined_error)
+            self.model._mistakes += round(gains.sums.combination_sums().combined_error)
         self._take(pieces)
 
     def _learner(self) -> RoundLearner:
@@ -376,6 +503,10 @@ def hash_seed(model: Any) -> int:
     return int(copy.deepcopy(check_random_state(model.random_state)).randint(2**31 - 1))
 
 
+def _dense(X: Any) -> Any:
+    return X.toarray() if hasattr(X, "toarray") else X
+
+
 def _all_labels(summaries: Sequence[Summary]) -> Labels:
     found = [each.labels for each in summaries if each.labels is not None and len(each.labels)]
     kinds = {labels.dtype.kind in "biuf" for labels in found}
@@ -392,15 +523,63 @@ def _all_labels(summaries: Sequence[Summary]) -> Labels:
 
 # ---------------------------------------------------------------- any engine
 
+_IDLE_ATTEMPTS = 3  # in a row in which workers died and nothing was done
 
-class Runner(Protocol):
+Call = tuple[Callable[..., Any], list[int], tuple[Any, ...]]  # a function, the partitions it needs, other arguments
+
+
+class Runner(ABC):
     """An engine: it calls functions of this module on partitions, wherever they are."""
 
-    def head(self, pieces: list[Piece]) -> list[tuple[Any, Any]]:
-        """`drawn_rows` of each piece, in order."""
+    @abstractmethod
+    def attempt(self, calls: dict[int, Call]) -> Iterator[tuple[int, Any]]:
+        """Yield results as they are ready, by number; those whose workers die are left out."""
 
-    def sums(self, job: Job, pieces: list[Piece]) -> Iterable[Sums]:
+    @abstractmethod
+    def gains(self, job: Job, pieces: list[Piece]) -> Iterable[Gains]:
         """`piece_sums` of all pieces, added up in any way."""
+
+    def place(self, partition: int) -> str | None:
+        """Say where a partition is, for messages."""
+        return None
+
+    def summaries(self, count: int, regression: bool, done: Callable[[int], Any]) -> list[Summary]:
+        """`summary` of each partition."""
+        found: dict[int, Summary] = {}
+        for i, each in self.results([(_summary, [i], (i, regression)) for i in range(count)]):
+            found[i] = each
+            done(1)
+        return [found[i] for i in range(count)]
+
+    def head(self, pieces: list[Piece]) -> list[Rows]:
+        """`drawn_rows` of each piece, in order."""
+        found = dict(self.results([(_drawn_rows, [piece.partition], (piece,)) for piece in pieces]))
+        return [found[i] for i in range(len(pieces))]
+
+    def results(self, calls: list[Call]) -> Iterator[tuple[int, Any]]:
+        """Results of calls as they are ready; those whose workers died begin again."""
+        left, idle = dict(enumerate(calls)), 0
+        while left:
+            before = len(left)
+            for i, result in self.attempt(dict(left)):
+                del left[i]
+                yield i, result
+            idle = 0 if len(left) < before else idle + 1
+            if idle == _IDLE_ATTEMPTS:
+                with named(next(iter(left.values()))[1][0], self.place(next(iter(left.values()))[1][0])):
+                    raise ValueError(
+                        "workers died again and again while they worked on it, most likely for want of memory. Use "
+                        "smaller partitions, fewer workers, or workers with more memory."
+                    )
+
+
+def _summary(table: tuple[Any, ...], number: int, regression: bool) -> Summary:
+    with named(number):
+        return summary(*table, regression=regression)
+
+
+def _drawn_rows(table: tuple[Any, ...], piece: Piece) -> Rows:
+    return drawn_rows(piece, *table)
 
 
 def learn_partitions(job: Job, runner: Runner, save: Callable[[], None], progress: Callable[[int], None]) -> None:
@@ -410,8 +589,8 @@ def learn_partitions(job: Job, runner: Runner, save: Callable[[], None], progres
         progress(sum(piece.end - piece.begin for piece in pieces))
         save()
     while pieces := job.next_round():
-        for sums in runner.sums(job, pieces):
-            job.add(sums)
-            progress(sums.rows)
+        for gains in runner.gains(job, pieces):
+            job.add(gains)
+            progress(gains.rows)
         job.end_round()
         save()

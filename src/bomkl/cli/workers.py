@@ -43,7 +43,7 @@ def train_in_partitions(
     reader = _reader(settings, inputs, is_regressor(estimator))
     with _runner(reader, workers, scheduler) as runner:
         with progress_bar(len(reader.parts), "counting rows", "partition") as bar:
-            summaries = runner.summaries(is_regressor(estimator), bar.update)
+            summaries = runner.summaries(len(reader.parts), is_regressor(estimator), bar.update)
         job = Job(estimator, summaries)
         if saved is not None:
             _resume(job, saved, output)
@@ -62,14 +62,12 @@ def _reader(settings: Settings, inputs: list[str], regression: bool) -> RowReade
     from bomkl.streams import open_stream
 
     target: Any = "number" if regression else "class"
-    stream = open_stream(inputs, target=target, **stream_arguments(settings.rows, False))
-    if stream.options.weight is not None:
-        raise UsageError("--weight cannot be used with --workers or --scheduler.")
+    stream = open_stream(inputs, target=target, **stream_arguments(settings.rows, True))
     parts = tuple(file_partitions(inputs, stream.options.format))
-    next(iter(stream))  # infers the columns; tables of numbers need no more
+    next(iter(stream))  # shows what the columns hold, unless one has had no value yet
     schema = stream.schema
-    if schema is None or schema.columns is None or any(column.kind != "number" for column in schema.columns):
-        schema = open_stream(inputs, target=target, **stream_arguments(settings.rows, False)).scan()
+    if schema is None or schema.columns is None or any(column.kind == "unknown" for column in schema.columns):
+        schema = open_stream(inputs, target=target, **stream_arguments(settings.rows, True)).scan()
     schema = dataclasses.replace(schema, label_kind="number") if regression else schema
     return RowReader(parts, stream.options, dataclasses.replace(schema, classes=None))
 

@@ -131,7 +131,7 @@ class Column:
 
     def _encode_categories(self, cells: Cells, learned: NDArray[np.bool_], targets: Targets, out: Float) -> Change:
         chosen = learned.tolist()
-        codes, new = self.values.codes(_categories(self.name, cells, self.values), chosen)
+        codes, new = self.codes(cells, chosen)
         tally = self.values.tally(codes, new, chosen, targets.places, targets.amounts)
         n_targets = self.values.n_targets
         seen, sums = tally.before[:, :1], tally.before[:, 1:]
@@ -140,6 +140,10 @@ class Column:
         rows = np.flatnonzero(numbers == GAP)
         tally.claims += _gap_claims(rows, tally.before[rows], learned, targets)
         return Change(numbers, tally, (0.0, 0.0))
+
+    def codes(self, cells: Cells, learned: Sequence[bool]) -> tuple[list[int], dict[str, int]]:
+        """Codes of cells that hold categories, and the new ones among those of learned rows."""
+        return self.values.codes(_categories(self.name, cells, self.values), learned)
 
     def after(self, change: Change, places: dict[int, int]) -> Column:
         """Take over what a block does, and the columns of zeros and ones that it gives to values."""

@@ -6,7 +6,9 @@ from typing import Any
 
 
 class TableError(ValueError):
-    """A table, a column or a cell that cannot be encoded."""
+    """A table, a column or a cell that cannot be encoded; `row` is the number of its row, where there is one."""
+
+    row: int | None = None
 
 
 def cell_error(column: Any, rule: str, row: int, value: Any, advice: str = "") -> TableError:
@@ -19,4 +21,6 @@ def cell_error(column: Any, rule: str, row: int, value: Any, advice: str = "") -
     """
     shown = repr(value)
     shown = shown if len(shown) <= 80 else shown[:77] + "..."
-    return TableError(f"The column {column!r} must {rule}. Got {shown} in row {row} instead.{advice}")
+    error = TableError(f"The column {column!r} must {rule}. Got {shown} in row {row} instead.{advice}")
+    error.row = row
+    return error

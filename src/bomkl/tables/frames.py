@@ -89,6 +89,29 @@ class Table:
         return Table(columns, len(places), self.sparse)
 
 
+def stacked(tables: Sequence[Table]) -> Table:
+    """Rows of tables with the same columns, one table after the other.
+
+    Examples
+    --------
+    >>> stacked([read_table({"a": [1, 2]}), read_table({"a": ["x"]})]).columns["a"].values
+    [1, 2, 'x']
+    """
+    names = list(tables[0].columns)
+    for table in tables:
+        if set(table.columns) != set(names):
+            raise TableError(f"Tables must have the same columns. Got {list(table.columns)} after {names}.")
+    columns = {name: _stacked_cells([table.columns[name] for table in tables]) for name in names}
+    return Table(columns, sum(table.n_rows for table in tables), tables[0].sparse)
+
+
+def _stacked_cells(parts: Sequence[Cells]) -> Cells:
+    kinds = {each.kind for each in parts}
+    if len(kinds) == 1 and None not in kinds:
+        return Cells(np.concatenate([each.values for each in parts]), kinds.pop())
+    return Cells([cell for each in parts for cell in (each.values if each.kind is None else each.objects())])
+
+
 def is_table(X: Any) -> bool:
     """Tell whether something is a table with named columns rather than a matrix.
 

@@ -1,0 +1,224 @@
+"""`bomkl bench dask_kills`: one model whatever happens to the workers, the client and the order of the sums.
+
+Learns the same generated table without an engine, with sums in a drawn order, with 1, 2 and 4 worker processes, with
+workers killed at random, and with a client that is killed (SIGKILL) and begins again from its checkpoint. Prints the
+digest of every model: all must be the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter, sleep
+from typing import Any
+
+import numpy as np
+
+from benchmarks.common.rows import Row, parser, report
+from bomkl import AutoMKLClassifier as Local
+from bomkl.partitions import Job, drawn_rows, piece_sums, summary
+
+COLOURS = np.array(["red", "green", "blue", "grey"])
+
+
+def partition(number: int, rows: int) -> Any:
+    """Make a table with numbers, gaps, texts and weights."""
+    import pandas as pd
+
+    rng = np.random.default_rng([number, rows])
+    X = rng.normal(size=(rows, 4))
+    colour = rng.integers(4, size=rows)
+    y = X[:, 0] * X[:, 1] + X[:, 2] + (colour == 2) > 0
+    X[rng.random(rows) < 0.1, 3] = np.nan
+    return pd.DataFrame(X, columns=list("abcd")).assign(
+        colour=COLOURS[colour], weight=rng.integers(3, size=rows).astype(float), y=np.where(y, "yes", "no")
+    )
+
+
+def sizes(rows: int, partitions: int) -> list[int]:
+    """Give unequal sizes to partitions; the first is empty."""
+    parts = np.random.default_rng(partitions).dirichlet(np.ones(partitions - 1)) * rows
+    return [0, *np.maximum(parts.astype(int), 1).tolist()]
+
+
+def digest(model: Any) -> str:
+    """Give what all that a model knows comes to."""
+    return digest_of(model, partition(10**6, 200).drop(columns=["y", "weight"]))
+
+
+def digest_of(model: Any, rows: Any) -> str:
+    """Digest means, information and scores of rows."""
+    text = hashlib.sha256(model.decision_function(rows).tobytes())
+    for component in model._learner.components:
+        text.update(component.regression.w.tobytes() + component.regression.matrix.tobytes())
+    return text.hexdigest()[:16]
+
+
+# ---------------------------------------------------------------- without an engine
+
+
+def plainly(counts: list[int], budget: int, order: int | None = None) -> Any:
+    """Learn in a loop; with a drawn order of the sums where it has a seed."""
+    tables = []
+    for number, rows in enumerate(counts):
+        table = partition(number, rows)
+        tables.append((table.drop(columns=["y", "weight"]), table["y"].to_numpy(), table["weight"].to_numpy()))
+    job = Job(Local(budget, update="rounds", random_state=0), [summary(*table) for table in tables])
+    job.learn_head([drawn_rows(piece, *tables[piece.partition]) for piece in job.head_pieces()])
+    while pieces := job.next_round():
+        if order is not None:
+            random.Random(order + job.done).shuffle(pieces)
+        for piece in pieces:
+            job.add(piece_sums(job.static(), job.means(), piece, *tables[piece.partition]))
+        job.end_round()
+    return job.model
+
+
+# ---------------------------------------------------------------- on a cluster
+
+
+@contextmanager
+def cluster(workers: int) -> Iterator[tuple[Any, Any]]:
+    """Yield a cluster of processes and its client."""
+    from distributed import Client, LocalCluster
+
+    settings = {"threads_per_worker": 1, "dashboard_address": None, "memory_limit": 0, "silence_logs": 50}
+    with LocalCluster(workers, **settings) as made, Client(made) as client:
+        yield made, client
+
+
+def on_dask(client: Any, counts: list[int], budget: int, checkpoint: str | None = None) -> Any:
+    """Learn with bomkl.dask."""
+    from dask import delayed
+
+    from bomkl.dask import AutoMKLClassifier
+
+    parts = [delayed(partition, pure=True)(number, rows) for number, rows in enumerate(counts)]
+    model = AutoMKLClassifier(budget, client, checkpoint, random_state=0).fit(parts, sample_weight="weight")
+    return model.to_local()
+
+
+@contextmanager
+def killing(made: Any, most: int, every: float, seed: int) -> Iterator[list[int]]:
+    """Kill workers at random meanwhile."""
+    draw, killed, stop = random.Random(seed), list[int](), threading.Event()
+
+    def kill() -> None:
+        while len(killed) < most and not stop.wait(draw.uniform(0.5 * every, 1.5 * every)):
+            alive = [each.pid for each in made.workers.values() if getattr(each, "pid", None)]
+            victims = [pid for pid in alive if pid not in killed]
+            if victims:
+                pid = draw.choice(victims)
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
+
+    thread = threading.Thread(target=kill, daemon=True)
+    thread.start()
+    try:
+        yield killed
+    finally:
+        stop.set()
+        thread.join()
+
+
+def with_kills(counts: list[int], budget: int, workers: int, kills: int, every: float) -> Iterator[tuple[Any, int]]:
+    """Learn as often as it takes to kill so many workers; yield each model and how many were killed for it."""
+    left, seed = kills, 0
+    while left > 0:
+        with cluster(workers) as (made, client), killing(made, left, every, seed) as killed:
+            model = on_dask(client, counts, budget)
+        left, seed = left - len(killed), seed + 1
+        yield model, len(killed)
+
+
+def with_a_killed_client(counts: list[int], budget: int, rounds: int) -> tuple[Any, int]:
+    """Kill the process of the client after some rounds, and learn on from its checkpoint in this one."""
+    from bomkl import modelfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "checkpoint.bomkl"
+        command = [sys.executable, "-m", "benchmarks.dask_kills", "--client", str(path), "--budget", str(budget)]
+        root = Path(__file__).parents[1]
+        with subprocess.Popen([*command, "--sizes", ",".join(map(str, counts))], cwd=root) as client:
+            written, last = 0, 0
+            while written < rounds and client.poll() is None:
+                now = path.stat().st_mtime_ns if path.exists() else 0
+                written, last = written + (now != last), now
+                sleep(0.002)
+            client.send_signal(signal.SIGKILL)
+        seen = modelfile.load(path).n_seen_
+        with cluster(1) as (_, other):
+            return on_dask(other, counts, budget, str(path)), seen
+
+
+# ---------------------------------------------------------------- all runs
+
+
+def runs(rows: int, partitions: int, budget: int, kills: int, every: float) -> Iterator[Row]:
+    """Learn in all ways."""
+    counts = sizes(rows, partitions)
+    start = perf_counter()
+
+    def row(kind: str, model: Any, **more: Any) -> Row:
+        nonlocal start
+        seconds, start = perf_counter() - start, perf_counter()
+        return {"kind": kind, "rows": model.n_seen_, "digest": digest(model), "seconds": seconds, **more}
+
+    yield row("no engine", plainly(counts, budget))
+    for seed in (1, 2):
+        yield row(f"no engine, sums in drawn order {seed}", plainly(counts, budget, seed))
+    for workers in (1, 2, 4):
+        with cluster(workers) as (_, client):
+            yield row(f"{workers} workers", on_dask(client, counts, budget))
+    for model, killed in with_kills(counts, budget, 4, kills, every):
+        yield row("4 workers, some killed", model, killed=killed)
+    for rounds in (2, 6):
+        model, seen = with_a_killed_client(counts, budget, rounds)
+        yield row(f"client killed after {seen} rows", model)
+
+
+def show(row: Row) -> str:
+    killed = f"  {row['killed']} workers killed" if "killed" in row else ""
+    return f"{row['digest']}  {row['rows']:>9,} rows  {row['seconds']:6.1f} s  {row['kind']}{killed}"
+
+
+def arguments() -> argparse.Namespace:
+    options = parser(__doc__)
+    options.add_argument("--rows", type=int, default=200_000)
+    options.add_argument("--partitions", type=int, default=24)
+    options.add_argument("--budget", type=int, default=200)
+    options.add_argument("--kills", type=int, default=20)
+    options.add_argument("--every", type=float, default=2.0, help="seconds between kills, on average")
+    options.add_argument("--client", help="be the client that is killed, with this checkpoint")
+    options.add_argument("--sizes", type=lambda text: [int(part) for part in text.split(",")])
+    return options.parse_args()
+
+
+def main() -> None:
+    given = arguments()
+    if given.client:
+        with cluster(1) as (_, client):
+            on_dask(client, given.sizes, given.budget, given.client)
+        return
+    found = report(
+        "dask_kills", runs(given.rows, given.partitions, given.budget, given.kills, given.every), show, given.out
+    )
+    different = {row["digest"] for row in found}
+    killed = sum(row.get("killed", 0) for row in found)
+    print(f"{len(found)} models, {killed} workers killed, {len(different)} different digest(s)")
+    if len(different) > 1:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()
