@@ -115,8 +115,11 @@ def killing(made: Any, most: int, every: float, seed: int) -> Iterator[list[int]
 
     def kill() -> None:
         while len(killed) < most and not stop.wait(draw.uniform(0.5 * every, 1.5 * every)):
-            alive = [each.pid for each in made.workers.values() if getattr(each, "pid", None)]
-            victims = [pid for pid in alive if pid not in killed]
+            # one that is killed before it has reported for work is not started again by Dask
+            known = made.scheduler_info["workers"]
+            victims = [
+                each.pid for each in made.workers.values() if each.worker_address in known and each.pid not in killed
+            ]
             if victims:
                 pid = draw.choice(victims)
                 os.kill(pid, signal.SIGKILL)
