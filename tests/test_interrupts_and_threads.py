@@ -1,4 +1,7 @@
-"""The Budget engine under interrupts, exceptions and several threads: a call is whole or leaves no trace."""
+"""The Budget engine under interrupts, exceptions and several threads: a call is whole or leaves no trace.
+
+``BOMKL_INTERRUPTS=200`` makes the long version of these tests.
+"""
 
 import os
 import pickle
@@ -15,6 +18,7 @@ from bomkl.combiners import Hedge
 from bomkl.kernels import Gaussian, Linear, Polynomial
 from bomkl.learners import BOGD, BPAS, NOGD, PA, RBP, SPA, Forgetron, Projectron
 
+INTERRUPTS = int(os.environ.get("BOMKL_INTERRUPTS", "0"))
 KERNELS = [Gaussian(1.0), Gaussian(0.5), Polynomial(2, 0.5, 1.0)]
 LEARNERS = [SPA(eta=0.5), PA(), RBP(), Forgetron(), BOGD(), BPAS(), Projectron(), NOGD()]
 
@@ -43,35 +47,50 @@ def content(model):
 def test_interrupted_calls_leave_no_trace(learner):
     X, y = rows(6000)
     budget = None if isinstance(learner, SPA | PA) else 40
-    expected = model_of(learner, budget).fit(X[:1000], y[:1000])
-    model = pickle.loads(content(expected))
-    expected.partial_fit(X[1000:], y[1000:])
-    rng, interrupted = np.random.default_rng(1), 0
-    for start in range(1000, 6000, 1000):
-        rows_now, labels_now = X[start : start + 1000], y[start : start + 1000]
-        for _ in range(3):
-            before = content(model)
-            try:
-                with interrupted_after(rng.uniform(0, 0.03)):
-                    time.sleep(0)
-                    model.partial_fit(rows_now, labels_now)
-            except KeyboardInterrupt:
-                interrupted += 1
-            # whether the interrupt came before the call had ended or just after it
-            if content(model) != before:
-                break
-        else:
-            model.partial_fit(rows_now, labels_now)
-    assert content(model) == content(expected)
+    first = model_of(learner, budget).fit(X[:1000], y[:1000])
+    expected = pickle.loads(content(first)).partial_fit(X[1000:], y[1000:])
+    rng, reactions, rounds = np.random.default_rng(1), [], 0
+    while len(reactions) < INTERRUPTS or rounds == 0:
+        model, rounds = pickle.loads(content(first)), rounds + 1
+        for start in range(1000, 6000, 1000):
+            rows_now, labels_now = X[start : start + 1000], y[start : start + 1000]
+            for _ in range(3):
+                before, delay, begin = content(model), rng.uniform(0, 0.03), time.perf_counter()
+                try:
+                    with interrupted_after(delay):
+                        time.sleep(0)
+                        model.partial_fit(rows_now, labels_now)
+                except KeyboardInterrupt:
+                    reactions.append(time.perf_counter() - begin - delay)
+                # whether the interrupt came before the call had ended or just after it
+                if content(model) != before:
+                    break
+            else:
+                model.partial_fit(rows_now, labels_now)
+        assert content(model) == content(expected)
+    tell(learner, reactions)
+
+
+def tell(what, reactions):
+    if INTERRUPTS:
+        print(
+            f"{what}: {len(reactions)} interrupts, reaction {1e3 * np.median(reactions):.0f} ms in the median, "
+            f"{1e3 * max(reactions):.0f} ms at most"
+        )
 
 
 def test_a_long_call_stops_soon():
     X, y = rows(300_000, columns=20)
     model = BudgetMKLClassifier(random_state=0).partial_fit(X[:500], y[:500])
-    before = content(model)
-    with pytest.raises(KeyboardInterrupt), interrupted_after(0.3):
-        model.partial_fit(X, y)
-    assert content(model) == before
+    before, reactions = content(model), []
+    rng = np.random.default_rng(0)
+    for _ in range(max(INTERRUPTS, 1)):
+        delay, begin = rng.uniform(0.1, 0.4), time.perf_counter()
+        with pytest.raises(KeyboardInterrupt), interrupted_after(delay):
+            model.partial_fit(X, y)
+        reactions.append(time.perf_counter() - begin - delay)
+        assert content(model) == before
+    tell("a long call", reactions)
     with pytest.raises(KeyboardInterrupt), interrupted_after(0.3):
         model.partial_fit(X[:3000], y[:3000]).predict(np.tile(X, (5, 1)))
 
