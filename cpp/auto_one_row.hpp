@@ -110,7 +110,10 @@ public:
         for (const OneBoosted& each : boosted_)
             boosted_scores(each.nodes, each.roots, each.outputs, each.trees, each.values, each.base, outputs_, codes_.data(), 1,
                            codes_.size(), scores_of(each.place));
-        for (OneForest& each : forests_) each.rows.score(codes_.data(), each.open, scores_of(each.place));
+        for (OneForest& each : forests_) {
+            each.rows.find(codes_.data(), 1, codes_.size());
+            each.rows.score(0, each.open, scores_of(each.place));
+        }
         centred_ = scores_;
         if (task_ == Task::multiclass)
             for (std::size_t i = 0; i < size(); ++i) {
@@ -142,7 +145,7 @@ public:
             learn_row(with_, m, u, each.column.data(), scores_of(each.place), y, weight, task_, 0.0, g_.data(), p_.data());
             each.open = u + 1;
         }
-        for (OneForest& each : forests_) each.rows.learn(y, weight, each.open++);
+        for (OneForest& each : forests_) each.rows.learn(0, y, weight, each.open++);
         combiner_.learn(centred_.data(), y, weight, loss_sum, error_sum);
     }
 

@@ -29,6 +29,31 @@ inline int leaf_of(const Node* nodes, std::int32_t root, const std::uint8_t* cod
     return node->next;
 }
 
+// Walks many at a time, so that none waits for the memory of another: pair i is root(i) and the codes of row(i), leaf(i, number)
+// takes its leaf.
+template <class Root, class Row, class Leaf>
+void walk(const Node* nodes, std::size_t n, Root&& root, Row&& row, Leaf&& leaf) {
+    constexpr std::size_t kLanes = 8;
+    std::int32_t at[kLanes];
+    const std::uint8_t* codes[kLanes];
+    std::size_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) {
+        for (std::size_t l = 0; l < kLanes; ++l) at[l] = root(i + l), codes[l] = row(i + l);
+        for (bool going = true; going;) {
+            going = false;
+            for (std::size_t l = 0; l < kLanes; ++l) {
+                const Node node = nodes[at[l]];
+                const std::int32_t inner = ~(node.split >> 31);  // all ones where it is no leaf
+                const std::int32_t next = node.next + (codes[l][(node.split & inner) >> 8] > (node.split & 255));
+                at[l] = (next & inner) | (at[l] & ~inner);
+                going |= inner != 0;
+            }
+        }
+        for (std::size_t l = 0; l < kLanes; ++l) leaf(i + l, nodes[at[l]].next);
+    }
+    for (; i < n; ++i) leaf(i, leaf_of(nodes, root(i), row(i)));
+}
+
 // What can be walked without leaving the arrays, and without end: nodes lead to later ones only, columns and leaves exist.
 inline bool sound(const Node* nodes, std::size_t n, const std::int32_t* roots, std::size_t n_roots, std::size_t leaves,
                   std::size_t columns) {
@@ -67,7 +92,7 @@ inline void sample_places(std::uint64_t seed, std::uint64_t first, std::size_t n
 struct Sample {  // rows to grow from
     int n, d;
     std::vector<std::uint8_t> columns;  // (d, n) codes
-    const double* y;                    // (n, outputs) as the components learn them
+    const double* y;                    // (n, outputs) as the components learn them; whoever grows keeps it
     const double* weight;
     int outputs;
     Task task;
@@ -111,42 +136,50 @@ struct BoostedTrees {
 
 class Booster {
 public:
-    Booster(const Sample& sample, const Boosting& settings, std::uint64_t seed)
-        : s_(sample), with_(settings), draw_(seed, 0), rows_(sample.n), scratch_(sample.n), gradient_(sample.n),
-          curvature_(sample.n), f_(std::size_t(sample.n) * sample.outputs), p_(f_.size()), shift_(sample.d),
-          offset_(sample.d + 1) {
+    Booster(Sample sample, const Boosting& settings, std::uint64_t seed)
+        : s_(std::move(sample)), with_(settings), draw_(seed, 0), rows_(s_.n), scratch_(s_.n), gradient_(s_.n), curvature_(s_.n),
+          f_(std::size_t(s_.n) * s_.outputs), p_(f_.size()) {
         for (int j = 0; j < s_.d; ++j) {  // 64 bins tell enough; a column of fewer codes keeps them
-            const int top = s_.n ? *std::max_element(s_.column(j), s_.column(j) + s_.n) : 0;
-            shift_[j] = top < kBins ? 0 : top < 2 * kBins ? 1 : 2;
-            offset_[j + 1] = offset_[j] + (top >> shift_[j]) + 1;
+            const auto [low, high] = std::minmax_element(s_.column(j), s_.column(j) + s_.n);
+            if (s_.n == 0 || *low == *high) continue;
+            columns_.push_back(j);
+            shift_.push_back(*high < kBins ? 0 : *high < 2 * kBins ? 1 : 2);
+            sizes_.push_back((*high >> shift_.back()) + 1);
         }
-        used_.reserve(s_.d);
+        const std::size_t kept = columns_.size();
+        binned_.resize(std::size_t(s_.n) * kept);
+        for (std::size_t c = 0; c < kept; ++c)
+            for (int t = 0; t < s_.n; ++t) binned_[t * kept + c] = std::uint8_t(s_.column(columns_[c])[t] >> shift_[c]);
+        start();
     }
 
-    BoostedTrees grow() {
-        BoostedTrees out;
-        start(out.base);
-        for (int round = 0; round < with_.rounds; ++round) {
+    int trees() const { return with_.rounds * s_.outputs; }
+    int grown() const { return int(out_.roots.size()); }
+
+    void grow_one() {
+        const int k = grown() % s_.outputs;
+        if (k == 0)
             for (int t = 0; t < s_.n; ++t)
                 means(f_.data() + std::size_t(t) * s_.outputs, s_.outputs, s_.task, p_.data() + std::size_t(t) * s_.outputs);
-            for (int k = 0; k < s_.outputs; ++k) tree(out, k);
-        }
-        return out;
+        tree(k);
     }
+
+    const BoostedTrees& result() const { return out_; }
 
 private:
     static constexpr int kBins = 64;
-    struct Bin {
-        float g, h;
-        std::int32_t n;
-    };
+    typedef float Bin __attribute__((vector_size(16)));  // sums of gradients, curvatures and ones, added in one instruction
+    enum { sum_g, sum_h, sum_n };
     struct Leaf {
-        int node, begin, end, slot;
-        double gain;
-        int column, bin;
+        int node, begin, end, slot = 0;
+        double G = 0, H = 0;
+        double gain = 0;
+        int used = 0, bin = 0;  // best split: which of the columns in use, and its last bin to the left
+        int rows() const { return end - begin; }
     };
 
-    void start(std::vector<double>& base) {
+    void start() {
+        std::vector<double>& base = out_.base;
         base.assign(s_.outputs, 0.0);
         double total = 0;
         for (int t = 0; t < s_.n; ++t) {
@@ -175,218 +208,258 @@ private:
         }
     }
 
-    // Columns that this tree may use, in order.
+    // Columns that this tree may use, in order, and where the bins of each begin in a histogram.
     void choose_columns() {
-        used_.clear();
-        for (int j = 0; j < s_.d; ++j)
-            if (offset_[j + 1] - offset_[j] > 1) used_.push_back(j);
+        used_.resize(columns_.size());
+        std::iota(used_.begin(), used_.end(), 0);
         const int all = int(used_.size()), wanted = std::min(all, std::max(8, int(std::lround(with_.columns * all))));
         for (int i = 0; i < wanted && wanted < all; ++i) std::swap(used_[i], used_[i + draw_.below(all - i)]);
         used_.resize(wanted);
         std::sort(used_.begin(), used_.end());
+        first_bin_.assign(1, 0);
+        for (int c : used_) first_bin_.push_back(first_bin_.back() + sizes_[c]);
+        histograms_.resize(std::size_t(with_.leaves) * first_bin_.back());
     }
 
-    Bin* bins(int slot) { return histograms_.data() + std::size_t(slot) * offset_[s_.d]; }
+    Bin* bins(int slot) { return histograms_.data() + std::size_t(slot) * first_bin_.back(); }
 
+    // Row by row, so that one after another goes to different bins and need not wait for the sum before.
     void count(const Leaf& leaf) {
         Bin* all = bins(leaf.slot);
-        for (int j : used_) {
-            const std::uint8_t* codes = s_.column(j);
-            const int shift = shift_[j];
-            Bin* own = all + offset_[j];
-            std::fill(own, all + offset_[j + 1], Bin{0, 0, 0});
-            for (int i = leaf.begin; i < leaf.end; ++i) {
-                Bin& bin = own[codes[rows_[i]] >> shift];
-                bin.g += gradient_[rows_[i]];
-                bin.h += curvature_[rows_[i]];
-                ++bin.n;
-            }
+        std::fill(all, all + first_bin_.back(), Bin{});
+        const std::size_t kept = columns_.size(), used = used_.size();
+        for (int i = leaf.begin; i < leaf.end; ++i) {
+            const int r = rows_[i];
+            const std::uint8_t* codes = binned_.data() + r * kept;
+            const Bin row{gradient_[r], curvature_[r], 1.0f, 0.0f};
+            if (used == kept)
+                for (std::size_t c = 0; c < used; ++c) all[first_bin_[c] + codes[c]] += row;
+            else
+                for (std::size_t c = 0; c < used; ++c) all[first_bin_[c] + codes[used_[c]]] += row;
         }
     }
-    void subtract(int from, int part) {
-        Bin *a = bins(from), *b = bins(part);
-        for (int j : used_)
-            for (int i = offset_[j]; i < offset_[j + 1]; ++i) {
-                a[i].g -= b[i].g;
-                a[i].h -= b[i].h;
-                a[i].n -= b[i].n;
-            }
-    }
+
+    bool may_be_split(const Leaf& leaf) const { return leaf.rows() >= 2 * with_.least_rows && !used_.empty(); }
 
     void find_split(Leaf& leaf) {
-        leaf.gain = 0;
-        const int n = leaf.end - leaf.begin;
-        if (n < 2 * with_.least_rows || used_.empty()) return;
-        double G = 0, H = 0;
-        for (int i = leaf.begin; i < leaf.end; ++i) G += gradient_[rows_[i]], H += curvature_[rows_[i]];
-        const double whole = G * G / (H + with_.ridge);
+        if (!may_be_split(leaf)) return;
+        const double whole = leaf.G * leaf.G / (leaf.H + with_.ridge), ridge = with_.ridge;
+        double to_beat = whole + kLeastGain;
         const Bin* all = bins(leaf.slot);
-        for (int j : used_) {
+        const float least = float(with_.least_rows), most = float(leaf.rows() - with_.least_rows);
+        for (std::size_t c = 0; c < used_.size(); ++c) {
             double g = 0, h = 0;
-            int left = 0;
-            for (int b = offset_[j]; b + 1 < offset_[j + 1]; ++b) {
-                if (all[b].n == 0) continue;
-                g += all[b].g;
-                h += all[b].h;
-                left += all[b].n;
-                if (left < with_.least_rows) continue;
-                if (n - left < with_.least_rows) break;
-                const double rest = std::max(H - h, 0.0);
+            float left = 0;
+            for (int b = first_bin_[c]; b + 1 < first_bin_[c + 1]; ++b) {
+                const Bin bin = all[b];
+                if (bin[sum_n] == 0) continue;
+                g += double(bin[sum_g]);
+                h += double(bin[sum_h]);
+                left += bin[sum_n];
+                if (left < least) continue;
+                if (left > most) break;
+                const double rest = leaf.H - h;
                 if (h < kLeastCurvature || rest < kLeastCurvature) continue;
-                const double gain = g * g / (h + with_.ridge) + (G - g) * (G - g) / (rest + with_.ridge) - whole;
-                if (gain > leaf.gain + 1e-9) leaf.gain = gain, leaf.column = j, leaf.bin = b - offset_[j];
+                const double below = h + ridge, above = rest + ridge, other = leaf.G - g;
+                const double top = g * g * above + other * other * below, bottom = below * above;
+                if (top > to_beat * bottom) {
+                    leaf.gain = top / bottom - whole, leaf.used = int(c), leaf.bin = b - first_bin_[c];
+                    to_beat = top / bottom + kLeastGain;
+                }
             }
         }
     }
 
     // Puts the rows of a leaf that go left before the others, each in their order; returns where the others begin.
     int divide(const Leaf& leaf) {
-        const std::uint8_t* codes = s_.column(leaf.column);
+        const int c = used_[leaf.used];
+        const std::uint8_t* codes = s_.column(columns_[c]);
         int left = leaf.begin, right = 0;
-        for (int i = leaf.begin; i < leaf.end; ++i) {
-            if (codes[rows_[i]] >> shift_[leaf.column] <= leaf.bin)
-                rows_[left++] = rows_[i];
-            else
-                scratch_[right++] = rows_[i];
+        for (int i = leaf.begin; i < leaf.end; ++i) {  // without a branch: it could not be foretold
+            const int r = rows_[i];
+            const bool goes_left = codes[r] >> shift_[c] <= leaf.bin;
+            rows_[left] = r;
+            scratch_[right] = r;
+            left += goes_left;
+            right += !goes_left;
         }
         std::copy_n(scratch_.begin(), right, rows_.begin() + left);
         return left;
     }
 
-    void tree(BoostedTrees& out, int k) {
-        pull(k);
-        choose_columns();
-        histograms_.resize(std::size_t(with_.leaves) * offset_[s_.d]);
-        std::iota(rows_.begin(), rows_.end(), 0);
-        const int root = int(out.nodes.size());
-        out.nodes.push_back({-1, 0});
-        std::vector<Leaf> leaves{{root, 0, s_.n, 0, 0, 0, 0}};
-        count(leaves[0]);
-        find_split(leaves[0]);
-        while (int(leaves.size()) < with_.leaves) {
-            const auto best =
-                std::max_element(leaves.begin(), leaves.end(), [](const Leaf& a, const Leaf& b) { return a.gain < b.gain; });
-            if (best->gain <= 0) break;
-            const Leaf old = *best;
-            const int middle = divide(old), next = int(out.nodes.size());
-            const int cut = ((old.bin + 1) << shift_[old.column]) - 1;
-            out.nodes[old.node] = {old.column * 256 + cut, next};
-            out.nodes.insert(out.nodes.end(), 2, {-1, 0});
-            Leaf left{next, old.begin, middle, 0, 0, 0, 0}, right{next + 1, middle, old.end, 0, 0, 0, 0};
-            const bool left_is_smaller = middle - old.begin <= old.end - middle;
-            Leaf& small = left_is_smaller ? left : right;
-            Leaf& large = left_is_smaller ? right : left;
-            small.slot = int(leaves.size());
-            large.slot = old.slot;
-            count(small);
-            subtract(large.slot, small.slot);
-            find_split(small);
-            find_split(large);
-            *best = left;
-            leaves.push_back(right);
-        }
-        for (const Leaf& leaf : leaves) {
-            double G = 0, H = 0;
-            for (int i = leaf.begin; i < leaf.end; ++i) G += gradient_[rows_[i]], H += curvature_[rows_[i]];
-            const double value = std::clamp(-with_.rate * G / (H + with_.ridge), -kLargestStep, kLargestStep);
-            out.nodes[leaf.node].next = std::int32_t(out.values.size());
-            out.values.push_back(float(value));
-            for (int i = leaf.begin; i < leaf.end; ++i) f_[std::size_t(rows_[i]) * s_.outputs + k] += double(float(value));
-        }
-        out.roots.push_back(root);
-        out.outputs.push_back(k);
+    void add_up(Leaf& leaf) const {
+        for (int i = leaf.begin; i < leaf.end; ++i) leaf.G += gradient_[rows_[i]], leaf.H += curvature_[rows_[i]];
     }
 
-    static constexpr double kLeastCurvature = 1e-3, kLargestStep = 1e6;
-    const Sample& s_;
+    void tree(int k) {
+        pull(k);
+        choose_columns();
+        std::iota(rows_.begin(), rows_.end(), 0);
+        std::vector<Node>& nodes = out_.nodes;
+        const int root = int(nodes.size());
+        nodes.push_back({-1, 0});
+        leaves_.assign(1, Leaf{root, 0, s_.n});
+        add_up(leaves_[0]);
+        count(leaves_[0]);
+        find_split(leaves_[0]);
+        while (int(leaves_.size()) < with_.leaves) {
+            const auto best =
+                std::max_element(leaves_.begin(), leaves_.end(), [](const Leaf& a, const Leaf& b) { return a.gain < b.gain; });
+            if (best->gain <= 0) break;
+            const Leaf old = *best;
+            const int middle = divide(old), next = int(nodes.size()), c = used_[old.used];
+            nodes[old.node] = {columns_[c] * 256 + ((old.bin + 1) << shift_[c]) - 1, next};
+            nodes.insert(nodes.end(), 2, {-1, 0});
+            Leaf left{next, old.begin, middle}, right{next + 1, middle, old.end};
+            const bool left_is_smaller = left.rows() <= right.rows();
+            Leaf& small = left_is_smaller ? left : right;
+            Leaf& large = left_is_smaller ? right : left;
+            add_up(small);
+            large.G = old.G - small.G;
+            large.H = old.H - small.H;
+            small.slot = int(leaves_.size());
+            large.slot = old.slot;
+            if (may_be_split(large) && small.slot + 1 < with_.leaves) {
+                count(small);
+                for (Bin *a = bins(large.slot), *end = a + first_bin_.back(), *b = bins(small.slot); a < end; ++a, ++b) *a -= *b;
+                find_split(small);
+                find_split(large);
+            }
+            *best = left;
+            leaves_.push_back(right);
+        }
+        for (const Leaf& leaf : leaves_) {
+            const double value = std::clamp(-with_.rate * leaf.G / (leaf.H + with_.ridge), -kLargestStep, kLargestStep);
+            nodes[leaf.node].next = std::int32_t(out_.values.size());
+            out_.values.push_back(float(value));
+            for (int i = leaf.begin; i < leaf.end; ++i) f_[std::size_t(rows_[i]) * s_.outputs + k] += double(float(value));
+        }
+        out_.roots.push_back(root);
+        out_.outputs.push_back(k);
+    }
+
+    static constexpr double kLeastCurvature = 1e-3, kLeastGain = 1e-9, kLargestStep = 1e6;
+    const Sample s_;
     const Boosting with_;
     Sequence draw_;
     std::vector<int> rows_, scratch_;
     std::vector<float> gradient_, curvature_;
     std::vector<double> f_, p_;
-    std::vector<int> shift_, offset_, used_;
+    std::vector<int> columns_, shift_, sizes_;  // columns that are not constant, what turns their codes into bins, and how many
+    std::vector<std::uint8_t> binned_;          // (n, those columns)
+    std::vector<int> used_, first_bin_;
     std::vector<Bin> histograms_;
+    std::vector<Leaf> leaves_;
+    BoostedTrees out_;
 };
 
 // scores (n, outputs): the base, then every tree in turn.
 inline void boosted_scores(const Node* nodes, const std::int32_t* roots, const std::int32_t* outputs, std::size_t trees,
                            const float* values, const double* base, std::size_t n_outputs, const std::uint8_t* codes,
                            std::size_t n, std::size_t d, double* scores) {
-    for (std::size_t t = 0; t < n; ++t) {
-        double* f = scores + t * n_outputs;
-        std::copy_n(base, n_outputs, f);
-        for (std::size_t i = 0; i < trees; ++i) f[outputs[i]] += double(values[leaf_of(nodes, roots[i], codes + t * d)]);
+    for (std::size_t t = 0; t < n; ++t) std::copy_n(base, n_outputs, scores + t * n_outputs);
+    if (n == 1) {
+        walk(
+            nodes, trees, [&](std::size_t i) { return roots[i]; }, [&](std::size_t) { return codes; },
+            [&](std::size_t i, std::int32_t leaf) { scores[outputs[i]] += double(values[leaf]); });
+        return;
     }
+    for (std::size_t i = 0; i < trees; ++i)
+        walk(
+            nodes, n, [&](std::size_t) { return roots[i]; }, [&](std::size_t t) { return codes + t * d; },
+            [&](std::size_t t, std::int32_t leaf) { scores[t * n_outputs + outputs[i]] += double(values[leaf]); });
 }
 
 // ---------------------------------------------------------------- forests whose leaves go on learning
 
-// Extremely randomised trees: of a few columns, each cut at random, the best one.
+// Extremely randomised trees: of a few columns, each cut at random, the best one. Every leaf gets the sums of its rows.
 class ForestGrower {
 public:
-    ForestGrower(const Sample& sample, int tries, int least_rows, std::uint64_t seed, std::uint64_t tree)
-        : s_(sample), tries_(tries), least_(least_rows), draw_(seed, tree + 1), rows_(sample.n),
-          classes_(sample.task == Task::multiclass ? sample.outputs : 2), left_(classes_), whole_(classes_) {
-        std::iota(rows_.begin(), rows_.end(), 0);
-        if (!is_regression(s_.task)) {
-            label_.resize(s_.n);
+    ForestGrower(Sample sample, int tries, int least_rows, std::uint64_t seed)
+        : s_(std::move(sample)), tries_(tries), least_(least_rows), seed_(seed), draw_(seed, 0), rows_(s_.n), codes_(s_.n),
+          label_(s_.n), weight_(s_.n), value_(s_.n),
+          classes_(s_.task == Task::multiclass ? s_.outputs : 2), left_(classes_), whole_(classes_), scratch_(s_.n) {
+        for (int j = 0; j < s_.d; ++j)  // draws must not depend on columns that are constant
+            if (std::any_of(s_.column(j), s_.column(j) + s_.n, [&](std::uint8_t c) { return c != *s_.column(j); }))
+                columns_.push_back(j);
+        if (!is_regression(s_.task))
             for (int t = 0; t < s_.n; ++t) {
                 const double* y = s_.y + std::size_t(t) * s_.outputs;
                 label_[t] = s_.task == Task::binary ? int(y[0] > 0.5) : int(std::max_element(y, y + s_.outputs) - y);
             }
-        }
     }
 
-    // Appends a tree; leaves are numbered from `leaves` on. Returns how many there are then.
-    int grow(std::vector<Node>& nodes, int leaves) {
-        nodes_ = &nodes;
-        leaves_ = leaves;
-        std::vector<int> columns;
-        for (int j = 0; j < s_.d; ++j)  // draws must not depend on columns that are constant
-            if (std::any_of(s_.column(j), s_.column(j) + s_.n, [&](std::uint8_t c) { return c != *s_.column(j); }))
-                columns.push_back(j);
+    void grow_one() {
+        draw_ = Sequence(seed_, roots.size() + 1);
+        std::iota(rows_.begin(), rows_.end(), 0);
         const int root = int(nodes.size());
+        roots.push_back(root);
         nodes.push_back({-1, 0});
-        divide(root, 0, s_.n, columns, 0);
-        return leaves_;
+        known_ = columns_;
+        divide(root, 0, s_.n, 0, columns_.size(), 0);
     }
+
+    int width() const { return classes_; }
+
+    std::vector<Node> nodes;
+    std::vector<std::int32_t> roots;
+    std::vector<float> table;  // (leaves, width)
 
 private:
     static constexpr int kDeepest = 64;
 
     bool pure(int begin, int end) const {
-        if (is_regression(s_.task)) {
-            const double first = s_.y[std::size_t(rows_[begin]) * s_.outputs];
-            return std::all_of(rows_.begin() + begin, rows_.begin() + end,
-                               [&](int r) { return s_.y[std::size_t(r) * s_.outputs] == first; });
-        }
-        const int first = label_[rows_[begin]];
-        return std::all_of(rows_.begin() + begin, rows_.begin() + end, [&](int r) { return label_[r] == first; });
+        const auto same = [&](auto&& of) {
+            const auto first = of(rows_[begin]);
+            return std::all_of(rows_.begin() + begin, rows_.begin() + end, [&](int r) { return of(r) == first; });
+        };
+        return is_regression(s_.task) ? same([&](int r) { return s_.y[std::size_t(r) * s_.outputs]; })
+                                      : same([&](int r) { return label_[r]; });
     }
 
-    // How well a cut divides: the sum over both sides of squared sums, of targets or of each class, a unit of weight.
-    double worth(int column, int cut, int begin, int end) {
-        const std::uint8_t* codes = s_.column(column);
-        double left = 0, right = 0;
-        if (is_regression(s_.task)) {
-            double sum_left = 0, sum_right = 0;
-            for (int i = begin; i < end; ++i) {
-                const int r = rows_[i];
-                const double w = s_.weight[r], value = w * s_.y[r];
-                const bool goes_left = codes[r] <= cut;
-                left += goes_left ? w : 0.0;
-                right += goes_left ? 0.0 : w;
-                sum_left += goes_left ? value : 0.0;
-                sum_right += goes_left ? 0.0 : value;
-            }
-            return sum_left * sum_left / left + sum_right * sum_right / right;
-        }
-        std::fill(left_.begin(), left_.end(), 0.0);
+    // Weights of the rows of a node, and what they are to be told apart by, side by side.
+    void gather(int begin, int end) {
+        std::fill(whole_.begin(), whole_.end(), 0.0);
         for (int i = begin; i < end; ++i) {
             const int r = rows_[i];
-            left_[label_[r]] += codes[r] <= cut ? s_.weight[r] : 0.0;
+            const double w = s_.weight[r];
+            weight_[i - begin] = w;
+            if (is_regression(s_.task)) {
+                value_[i - begin] = w * s_.y[r];
+            } else {
+                whole_[label_[r]] += w;
+                value_[i - begin] = label_[r] == 1 ? w : 0.0;
+            }
         }
-        double squares_left = 0, squares_right = 0;
+    }
+
+    // How well a cut of `codes_` divides: the sum over both sides of squared sums, of targets or of each class, a unit of weight.
+    double worth(int cut, int begin, int end) {
+        const int n = end - begin;
+        if (s_.task == Task::multiclass) {
+            std::fill(left_.begin(), left_.end(), 0.0);
+            for (int i = 0; i < n; ++i) left_[label_[rows_[begin + i]]] += codes_[i] <= cut ? weight_[i] : 0.0;
+        } else if (s_.task == Task::binary) {
+            double weight = 0, value = 0;
+            for (int i = 0; i < n; ++i) {
+                const bool goes_left = codes_[i] <= cut;
+                weight += goes_left ? weight_[i] : 0.0;
+                value += goes_left ? value_[i] : 0.0;
+            }
+            left_[0] = weight - value;
+            left_[1] = value;
+        } else {  // both sides in the same way, so that rounding does not decide between a cut and its mirror image
+            double weight[2] = {}, value[2] = {};
+            for (int i = 0; i < n; ++i) {
+                const bool goes_left = codes_[i] <= cut;
+                weight[0] += goes_left ? weight_[i] : 0.0;
+                weight[1] += goes_left ? 0.0 : weight_[i];
+                value[0] += goes_left ? value_[i] : 0.0;
+                value[1] += goes_left ? 0.0 : value_[i];
+            }
+            return value[0] * value[0] / weight[0] + value[1] * value[1] / weight[1];
+        }
+        double left = 0, right = 0, squares_left = 0, squares_right = 0;
         for (int k = 0; k < classes_; ++k) {
             const double other = whole_[k] - left_[k];
             left += left_[k];
@@ -397,60 +470,82 @@ private:
         return squares_left / left + squares_right / right;
     }
 
-    void divide(int node, int begin, int end, const std::vector<int>& known, int depth) {
-        int best_column = -1, best_cut = 0;
-        std::vector<int> columns;
-        if (end - begin >= 2 * least_ && end - begin > 1 && depth < kDeepest && !pure(begin, end)) {
-            columns = known;
-            if (!is_regression(s_.task)) {
-                std::fill(whole_.begin(), whole_.end(), 0.0);
-                for (int i = begin; i < end; ++i) whole_[label_[rows_[i]]] += s_.weight[rows_[i]];
+    void make_leaf(int node, int begin, int end) {
+        nodes[node].next = std::int32_t(table.size() / classes_);
+        table.resize(table.size() + classes_, 0.0f);
+        float* sums = table.data() + table.size() - classes_;
+        for (int i = begin; i < end; ++i) {
+            const int r = rows_[i];
+            if (is_regression(s_.task)) {
+                sums[0] += float(s_.weight[r]);
+                sums[1] += float(s_.weight[r] * s_.y[r]);
+            } else {
+                sums[label_[r]] += float(s_.weight[r]);
             }
+        }
+    }
+
+    // Columns that were not constant on the way down are known_[from, from + count); what is done to them stays behind those.
+    void divide(int node, int begin, int end, std::size_t from, std::size_t count, int depth) {
+        int best_column = -1, best_cut = 0;
+        const std::size_t own = from + count;
+        if (end - begin >= 2 * least_ && end - begin > 1 && depth < kDeepest && !pure(begin, end)) {
+            known_.resize(own);
+            known_.insert(known_.end(), known_.begin() + from, known_.begin() + own);
+            gather(begin, end);
             double best = -1;
             int tried = 0;
-            for (std::size_t i = 0; i < columns.size() && tried < tries_;) {
-                std::swap(columns[i], columns[i + draw_.below(int(columns.size() - i))]);
+            for (std::size_t i = 0; i < count && tried < tries_;) {
+                int* columns = known_.data() + own;
+                std::swap(columns[i], columns[i + draw_.below(int(count - i))]);
                 const std::uint8_t* codes = s_.column(columns[i]);
-                int low = 255, high = 0;
+                std::uint8_t low = 255, high = 0;
                 for (int r = begin; r < end; ++r) {
-                    low = std::min<int>(low, codes[rows_[r]]);
-                    high = std::max<int>(high, codes[rows_[r]]);
+                    const std::uint8_t code = codes_[r - begin] = codes[rows_[r]];
+                    low = std::min(low, code);
+                    high = std::max(high, code);
                 }
                 if (low == high) {  // constant from here on down
-                    columns[i] = columns.back();
-                    columns.pop_back();
+                    columns[i] = columns[--count];
                     continue;
                 }
                 const int cut = low + draw_.below(high - low);
-                const double value = worth(columns[i], cut, begin, end);
+                const double value = worth(cut, begin, end);
                 if (value > best) best = value, best_column = columns[i], best_cut = cut;
                 ++tried;
                 ++i;
             }
         }
-        if (best_column < 0) {
-            (*nodes_)[node].next = leaves_++;
-            return;
-        }
+        if (best_column < 0) return make_leaf(node, begin, end);
         const std::uint8_t* codes = s_.column(best_column);
-        const auto middle =
-            std::stable_partition(rows_.begin() + begin, rows_.begin() + end, [&](int r) { return codes[r] <= best_cut; }) -
-            rows_.begin();
-        const int next = int(nodes_->size());
-        (*nodes_)[node] = {best_column * 256 + best_cut, next};
-        nodes_->insert(nodes_->end(), 2, {-1, 0});
-        divide(next, begin, int(middle), columns, depth + 1);
-        divide(next + 1, int(middle), end, columns, depth + 1);
+        int middle = begin, right = 0;
+        for (int i = begin; i < end; ++i) {
+            const int r = rows_[i];
+            const bool goes_left = codes[r] <= best_cut;
+            rows_[middle] = r;
+            scratch_[right] = r;
+            middle += goes_left;
+            right += !goes_left;
+        }
+        std::copy_n(scratch_.begin(), right, rows_.begin() + middle);
+        const int next = int(nodes.size());
+        nodes[node] = {best_column * 256 + best_cut, next};
+        nodes.insert(nodes.end(), 2, {-1, 0});
+        divide(next, begin, middle, own, count, depth + 1);
+        divide(next + 1, middle, end, own, count, depth + 1);
     }
 
-    const Sample& s_;
+    const Sample s_;
     const int tries_, least_;
+    const std::uint64_t seed_;
     Sequence draw_;
-    std::vector<int> rows_, label_;
+    std::vector<int> rows_;
+    std::vector<std::uint8_t> codes_;  // of the rows of a node, of the column that is looked at
+    std::vector<int> label_;
+    std::vector<double> weight_, value_;  // of the rows of a node
     const int classes_;
     std::vector<double> left_, whole_;
-    std::vector<Node>* nodes_ = nullptr;
-    int leaves_ = 0;
+    std::vector<int> scratch_, columns_, known_;
 };
 
 // A forest: its leaves hold sums of weights, one for each class, or the sum of weights and of weighted targets.
@@ -472,18 +567,36 @@ inline constexpr double kPriorWeight = 0.2;
 class ForestRows {
 public:
     ForestRows(const Forest& forest, int outputs, Task task)
-        : m_(forest), outputs_(outputs), task_(task), leaf_(forest.trees), mean_(forest.width), sums_(forest.width) {}
+        : m_(forest), outputs_(outputs), task_(task), leaves_(std::size_t(forest.trees) * kBlock), mean_(forest.width),
+          sums_(forest.width) {}
 
-    // Scores a row by the table and the first `open` rows of the open block.
-    void score(const std::uint8_t* codes, int open, double* f) {
+    // Finds the leaves of n rows, n at most 64.
+    void find(const std::uint8_t* codes, std::size_t n, std::size_t d) {
+        const std::size_t trees = std::size_t(m_.trees);
+        if (n == 1) {
+            walk(
+                m_.nodes, trees, [&](std::size_t i) { return m_.roots[i]; }, [&](std::size_t) { return codes; },
+                [&](std::size_t i, std::int32_t leaf) { leaves_[i] = leaf; });
+            return;
+        }
+        for (std::size_t i = 0; i < trees; ++i)
+            walk(
+                m_.nodes, n, [&](std::size_t) { return m_.roots[i]; }, [&](std::size_t t) { return codes + t * d; },
+                [&](std::size_t t, std::int32_t leaf) { leaves_[t * trees + i] = leaf; });
+    }
+
+    // Scores row t of those found last by the table and the first `open` rows of the open block.
+    void score(std::size_t t, int open, double* f) {
         std::fill(mean_.begin(), mean_.end(), 0.0);
+        const std::int32_t* own = leaves_.data() + t * m_.trees;
         for (int i = 0; i < m_.trees; ++i) {
-            leaf_[i] = leaf_of(m_.nodes, m_.roots[i], codes);
-            const float* known = m_.table + std::size_t(leaf_[i]) * m_.width;
+            const float* known = m_.table + std::size_t(own[i]) * m_.width;
             for (int k = 0; k < m_.width; ++k) sums_[k] = double(known[k]);
             const std::int32_t* leaves = m_.open_leaves + std::size_t(i) * kBlock;
-            for (int s = 0; s < open; ++s)
-                if (leaves[s] == leaf_[i]) add(s, sums_.data());
+            int hits = 0;
+            for (int s = 0; s < open; ++s) hits += leaves[s] == own[i];
+            for (int s = 0; hits > 0; ++s)
+                if (leaves[s] == own[i]) add(s, sums_.data()), --hits;
             if (is_regression(task_)) {
                 mean_[0] += (sums_[1] + kPriorWeight * m_.prior[1]) / (sums_[0] + kPriorWeight);
                 continue;
@@ -501,9 +614,9 @@ public:
             scores_of_means(mean_.data(), outputs_, task_, f);
     }
 
-    // Makes the row that `score` was called with last number `at` of the open block.
-    void learn(const double* y, double weight, int at) {
-        for (int i = 0; i < m_.trees; ++i) m_.open_leaves[std::size_t(i) * kBlock + at] = leaf_[i];
+    // Makes row t of those found last number `at` of the open block.
+    void learn(std::size_t t, const double* y, double weight, int at) {
+        for (int i = 0; i < m_.trees; ++i) m_.open_leaves[std::size_t(i) * kBlock + at] = leaves_[t * m_.trees + i];
         std::copy_n(y, outputs_, m_.open_y + std::size_t(at) * outputs_);
         m_.open_weight[at] = weight;
     }
@@ -532,7 +645,7 @@ private:
     const Forest m_;
     const int outputs_;
     const Task task_;
-    std::vector<int> leaf_;
+    std::vector<std::int32_t> leaves_;  // (64, trees)
     std::vector<double> mean_, sums_;
 };
 

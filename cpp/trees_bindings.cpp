@@ -3,6 +3,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/tuple.h>
 
+#include <memory>
 #include <stdexcept>
 #include <tuple>
 
@@ -43,17 +44,40 @@ Sample sample_of(const In<std::uint8_t, 2>& codes, const In<double, 2>& y, const
     return Sample(codes.data(), y.data(), weight.data(), int(codes.shape(0)), int(codes.shape(1)), int(y.shape(1)), Task(task));
 }
 
-auto bind_grow_boosted(In<std::uint8_t, 2> codes, In<double, 2> y, In<double, 1> weight, int task, int rounds, int leaves,
-                       int least_rows, double rate, double ridge, double columns, std::uint64_t seed) {
-    require(rounds >= 0 && leaves >= 2 && least_rows >= 1 && ridge > 0, "the settings of boosting are out of range");
-    BoostedTrees out;
-    {
+// Trees that are grown a few at a time. It keeps the arrays of the sample, which nobody must change.
+template <class Grower>
+class Growing {
+public:
+    // Grows until there are `count` trees.
+    void until(int count) {
         nb::gil_scoped_release release;
-        const Sample sample = sample_of(codes, y, weight, task);
-        out = Booster(sample, {rounds, leaves, least_rows, rate, ridge, columns}, seed).grow();
+        for (const int least = std::min(count, trees); grown() < least;) grower->grow_one();
     }
-    return std::make_tuple(nodes_to_numpy(out.nodes), to_numpy(std::move(out.roots)), to_numpy(std::move(out.outputs)),
-                           to_numpy(std::move(out.values)), to_numpy(std::move(out.base)));
+    int grown() const { return int(of(*grower).roots.size()); }
+
+    In<double, 2> y;
+    In<double, 1> weight;
+    int trees;
+    std::unique_ptr<Grower> grower;
+
+    static const BoostedTrees& of(const Booster& booster) { return booster.result(); }
+    static const ForestGrower& of(const ForestGrower& grower) { return grower; }
+};
+
+using GrowingBoosted = Growing<Booster>;
+using GrowingForest = Growing<ForestGrower>;
+
+GrowingBoosted bind_grow_boosted(In<std::uint8_t, 2> codes, In<double, 2> y, In<double, 1> weight, int task, int rounds,
+                                 int leaves, int least_rows, double rate, double ridge, double columns, std::uint64_t seed) {
+    require(rounds >= 0 && leaves >= 2 && least_rows >= 1 && ridge > 0, "the settings of boosting are out of range");
+    const Boosting settings{rounds, leaves, least_rows, rate, ridge, columns};
+    return {y, weight, rounds * int(y.shape(1)), std::make_unique<Booster>(sample_of(codes, y, weight, task), settings, seed)};
+}
+
+auto boosted_result(const GrowingBoosted& growing) {
+    const BoostedTrees& out = growing.grower->result();
+    return std::make_tuple(nodes_to_numpy(out.nodes), to_numpy(out.roots), to_numpy(out.outputs), to_numpy(out.values),
+                           to_numpy(out.base));
 }
 
 void bind_boosted_scores(In<std::int32_t, 2> nodes, In<std::int32_t, 1> roots, In<std::int32_t, 1> outputs, In<float, 1> values,
@@ -66,21 +90,17 @@ void bind_boosted_scores(In<std::int32_t, 2> nodes, In<std::int32_t, 1> roots, I
                    codes.data(), codes.shape(0), codes.shape(1), scores.data());
 }
 
-auto bind_grow_forest(In<std::uint8_t, 2> codes, In<double, 2> y, In<double, 1> weight, int task, int trees, int tries,
-                      int least_rows, std::uint64_t seed) {
+GrowingForest bind_grow_forest(In<std::uint8_t, 2> codes, In<double, 2> y, In<double, 1> weight, int task, int trees, int tries,
+                               int least_rows, std::uint64_t seed) {
     require(codes.shape(0) > 0 && trees >= 1 && tries >= 1 && least_rows >= 1, "the settings of a forest are out of range");
-    std::vector<Node> nodes;
-    std::vector<std::int32_t> roots;
-    int leaves = 0;
-    {
-        nb::gil_scoped_release release;
-        const Sample sample = sample_of(codes, y, weight, task);
-        for (int i = 0; i < trees; ++i) {
-            roots.push_back(std::int32_t(nodes.size()));
-            leaves = ForestGrower(sample, tries, least_rows, seed, std::uint64_t(i)).grow(nodes, leaves);
-        }
-    }
-    return std::make_tuple(nodes_to_numpy(nodes), to_numpy(std::move(roots)), leaves);
+    return {y, weight, trees, std::make_unique<ForestGrower>(sample_of(codes, y, weight, task), tries, least_rows, seed)};
+}
+
+auto forest_result(const GrowingForest& growing) {
+    const ForestGrower& out = *growing.grower;
+    const std::size_t width = std::size_t(out.width());
+    return std::make_tuple(nodes_to_numpy(out.nodes), to_numpy(out.roots),
+                           to_numpy(out.table, {out.table.size() / width, width}));
 }
 
 // Scores n rows, each just before it is learned; `to_boundary` rows fill the open block, later ones have 64. Returns how many
@@ -95,10 +115,16 @@ int bind_forest_rows(In<std::int32_t, 2> nodes, In<std::int32_t, 1> roots, InOut
                 weight.size() == n && to_boundary >= 1 && open + to_boundary <= kBlock,
             "the rows do not fit the forest");
     nb::gil_scoped_release release;
-    for (std::size_t t = 0; t < n; ++t) {
-        rows.score(codes.data() + t * codes.shape(1), open, scores.data() + t * outputs);
-        rows.learn(y.data() + t * outputs, weight.data()[t], open++);
-        if (--to_boundary == 0) {
+    for (std::size_t begin = 0; begin < n;) {
+        const std::size_t fresh = std::min<std::size_t>(to_boundary, n - begin);
+        rows.find(codes.data() + begin * codes.shape(1), fresh, codes.shape(1));
+        for (std::size_t t = 0; t < fresh; ++t) {
+            rows.score(t, open, scores.data() + (begin + t) * outputs);
+            rows.learn(t, y.data() + (begin + t) * outputs, weight.data()[begin + t], open++);
+        }
+        begin += fresh;
+        to_boundary -= int(fresh);
+        if (to_boundary == 0) {
             rows.close(open);
             open = 0;
             to_boundary = kBlock;
@@ -114,7 +140,11 @@ void bind_forest_scores(In<std::int32_t, 2> nodes, In<std::int32_t, 1> roots, In
     const std::size_t n = codes.shape(0), outputs = open_y.shape(1);
     require(scores.shape(0) == n && scores.shape(1) == outputs, "the rows do not fit the forest");
     nb::gil_scoped_release release;
-    for (std::size_t t = 0; t < n; ++t) rows.score(codes.data() + t * codes.shape(1), open, scores.data() + t * outputs);
+    for (std::size_t begin = 0; begin < n; begin += kBlock) {
+        const std::size_t count = std::min<std::size_t>(kBlock, n - begin);
+        rows.find(codes.data() + begin * codes.shape(1), count, codes.shape(1));
+        for (std::size_t t = 0; t < count; ++t) rows.score(t, open, scores.data() + (begin + t) * outputs);
+    }
 }
 
 void bind_close_forest(In<std::int32_t, 2> nodes, In<std::int32_t, 1> roots, InOut<float, 2> table, In<double, 1> prior,
@@ -133,6 +163,14 @@ bool bind_trees_are_sound(In<std::int32_t, 2> nodes, In<std::int32_t, 1> roots, 
 void bind_trees(nb::module_& m) {
     m.def("code_rows", &bind_code_rows, "x"_a, "cuts"_a, "starts"_a, "out"_a);
     m.def("sample_places", &bind_sample_places, "seed"_a, "first"_a, "size"_a, "places"_a);
+    nb::class_<GrowingBoosted>(m, "GrowingBoosted")
+        .def("until", &GrowingBoosted::until, "count"_a)
+        .def_ro("trees", &GrowingBoosted::trees)
+        .def("result", &boosted_result);
+    nb::class_<GrowingForest>(m, "GrowingForest")
+        .def("until", &GrowingForest::until, "count"_a)
+        .def_ro("trees", &GrowingForest::trees)
+        .def("result", &forest_result);
     m.def("grow_boosted", &bind_grow_boosted, "codes"_a, "y"_a, "weight"_a, "task"_a, "rounds"_a, "leaves"_a, "least_rows"_a,
           "rate"_a, "ridge"_a, "columns"_a, "seed"_a);
     m.def("boosted_scores", &bind_boosted_scores, "nodes"_a, "roots"_a, "outputs"_a, "values"_a, "base"_a, "codes"_a,

@@ -1,6 +1,7 @@
 """Tree experts: codes, sample, growth and scores against plain Python; the same bits however rows come."""
 
 import copy
+import pickle
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from bomkl import AutoMKLClassifier, AutoMKLRegressor
 from bomkl.auto.coding import Coding
 from bomkl.auto.sample import Sample
 from bomkl.auto.task import Task
-from bomkl.auto.trees import BOOSTED, FOREST, TREES, BoostedTrees, Forest
+from bomkl.auto.trees import BOOSTED, FOREST, TREES, BoostedTrees, Forest, Growing
 
 RNG = np.random.default_rng(0)
 X = np.column_stack([RNG.normal(size=600), RNG.integers(0, 3, 600), RNG.exponential(size=600), np.ones(600)])
@@ -63,7 +64,7 @@ def test_every_row_is_in_the_sample_with_the_same_probability():
 @pytest.mark.parametrize("task", list(Task))
 def test_boosted_trees_are_the_sum_of_their_leaves_and_fit(task):
     y, weight = targets(task), np.ones(600)
-    trees = BoostedTrees.grow(CODES, y, weight, task, 0)
+    trees = BoostedTrees.growing(CODES, y, weight, task, 0).finish()
     scores = trees.scorer()({"codes": CODES})
     expected = np.tile(trees.base, (600, 1))
     for root, output in zip(trees.roots, trees.outputs, strict=True):
@@ -81,7 +82,7 @@ def test_boosted_trees_are_the_sum_of_their_leaves_and_fit(task):
 @pytest.mark.parametrize("task", list(Task))
 def test_leaves_of_the_forest_go_on_learning(task):
     y, weight = targets(task), np.linspace(0.5, 2, 600)
-    forest = Forest.grow(CODES[:300], y[:300], weight[:300], task, 0)
+    forest = Forest.growing(CODES[:300], y[:300], weight[:300], task, 0).finish()
     before = copy.deepcopy(forest)
     scorer = forest.scorer()
     old = scorer({"codes": CODES})
@@ -162,3 +163,67 @@ def test_trees_that_do_not_matter_are_dropped(monkeypatch):
     copied = AutoMKLClassifier(40, random_state=0)
     copied.__setstate__(model.__getstate__())
     assert_array_equal(copied.decision_function(X), model.decision_function(X))
+
+
+MODELS = {
+    "two": lambda: (AutoMKLClassifier(40, random_state=0), LABELS),
+    "three": lambda: (AutoMKLClassifier(40, random_state=0), THREE),
+    "numbers": lambda: (AutoMKLRegressor(40, random_state=0), NUMBERS),
+}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("cut", [75, 155, 310, 315, 319])
+@pytest.mark.parametrize("way", [lambda model: pickle.loads(pickle.dumps(model)), copy.deepcopy])
+def test_copies_go_on_growing(kind, cut, way):
+    whole, y = MODELS[kind]()
+    whole.partial_fit(X[:330], y[:330])
+    model = MODELS[kind]()[0].partial_fit(X[:cut], y[:cut])
+    assert model._learner.grow_from is not None
+    copied = way(model)
+    for each in (copied, model):  # one after the other, from the same rows
+        each.partial_fit(X[cut:330], y[cut:330])
+        assert each._learner.grow_from is None
+        assert_array_equal(each._learner.scores(X), whole._learner.scores(X))
+
+
+def test_every_row_grows_a_part(monkeypatch):
+    shares, advance = [], Growing.advance
+
+    def noted(self, share):
+        shares.append(share)
+        advance(self, share)
+
+    model = AutoMKLClassifier(40, random_state=0).partial_fit(X[:300], LABELS[:300])
+    monkeypatch.setattr(Growing, "advance", noted)
+    for x, label in zip(X[300:325], LABELS[300:325].tolist(), strict=True):
+        model.learn_one(x, label)
+    assert shares[-1] == 1
+    assert np.diff([0, *sorted(shares)]).max() < 0.1  # the last ten rows before row 320, and this one
+
+
+def test_a_class_that_comes_while_trees_grow():
+    y = np.where(np.arange(600) < 315, LABELS, THREE)
+    whole = AutoMKLClassifier(40, random_state=0).partial_fit(X, y)
+    split = AutoMKLClassifier(40, random_state=0)
+    for x, label in zip(X, y.tolist(), strict=True):
+        split.learn_one(x, label)
+    assert pickle.dumps(split) == pickle.dumps(whole)
+
+
+def test_a_failure_while_trees_grow_leaves_the_model_as_it_was(monkeypatch):
+    model, expected = (AutoMKLClassifier(40, random_state=0).partial_fit(X[:313], LABELS[:313]) for _ in range(2))
+    before, advance = pickle.dumps(model), Growing.advance
+
+    def fail(self, share):
+        advance(self, min(share, 0.5))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Growing, "advance", fail)
+    for learn in (lambda: model.learn_one(X[313], LABELS[313]), lambda: model.partial_fit(X[313:400], LABELS[313:400])):
+        with pytest.raises(KeyboardInterrupt):
+            learn()
+        assert pickle.dumps(model) == before
+    monkeypatch.undo()
+    model.partial_fit(X[313:400], LABELS[313:400])
+    assert pickle.dumps(model) == pickle.dumps(expected.partial_fit(X[313:400], LABELS[313:400]))

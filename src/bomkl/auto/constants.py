@@ -11,6 +11,7 @@ PRUNE_AT = 4  # budgets after which only the best kernels go on
 KEEP = 5  # kernels that go on
 KEEP_TREES_FROM = 0.02  # part in the combination from which trees go on
 SAMPLE = 4  # rows that trees are grown from, in budgets
+GROW_WITHIN = 256  # rows that trees are grown within, a part with every row; with small budgets a quarter of it
 STACK_RIDGES = (10.0, 100.0)
 SHARE = 1e-3  # part of the weight that the combination spreads evenly at every row
 CHUNK = 256  # rows worked on at a time, up to a multiple of it: bounds the memory of long calls

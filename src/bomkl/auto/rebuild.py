@@ -5,18 +5,22 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import replace
 from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bomkl.auto.coding import Coding
 from bomkl.auto.component import Component, NewtonComponent
 from bomkl.auto.constants import KERNELS
 from bomkl.auto.features import Features, KernelFeatures, LinearFeatures
 from bomkl.auto.fit import T, finished, fitted_means, ridge_fit_steps
 from bomkl.auto.geometry import Float, Geometry, Single, Views, two_valued_scale, varying_columns
+from bomkl.auto.growth import Growth
 from bomkl.auto.task import LearnerSettings, Task
+from bomkl.auto.trees import TREES
 
 _LEAST_RELEVANCE = 0.05
 _LEAST_DOUBT = 0.02
@@ -131,10 +135,19 @@ class Rebuild:
     """
 
     def __init__(
-        self, X: Float, targets: Float, weight: Float, settings: LearnerSettings, task: Task, fitting: Fitting
+        self,
+        X: Float,
+        targets: Float,
+        weight: Float,
+        settings: LearnerSettings,
+        task: Task,
+        fitting: Fitting,
+        tree_seed: int | None = None,
     ) -> None:
         self.X, self.targets, self.weight = X, targets, weight
         self.settings, self.task, self.fitting = settings, task, fitting
+        self.tree_seed = tree_seed  # None where there are no trees
+        self._growth: Growth | None = None
         self._geometry: Geometry | None = None
         self._views: Views = {}
         self._probes: dict[int, tuple[Float, Float]] = {}
@@ -147,7 +160,7 @@ class Rebuild:
         return None  # a copy begins anew: two learners that both go on must not share components
 
     def finish(self, run: Mapper) -> tuple[Geometry, list[Component]]:
-        """Do all that is left, on several threads where `run` has them."""
+        """Do all that is left, on several threads where `run` has them; trees come last."""
         self._going = None
         with one_blas_thread:
             self._look()
@@ -158,7 +171,8 @@ class Rebuild:
             left = sorted((i for i in range(len(_COSTS)) if i not in self._components), key=lambda i: -_COSTS[i])
             self._components |= zip(left, run(lambda i: finished(self._component(i)), left), strict=True)
         assert self._geometry is not None
-        return self._geometry, [self._components[i].fork() for i in range(len(_COSTS))]
+        trees = self._growth.finish(run).values() if self._growth else ()
+        return self._geometry, [*(self._components[i].fork() for i in range(len(_COSTS))), *trees]
 
     def advance(self, share: float) -> None:
         """Go on until such a share of the work is done."""
@@ -170,6 +184,8 @@ class Rebuild:
                 except BaseException:
                     self._going = None  # what it was at is lost, what it had stored is not
                     raise
+            if self._growth:
+                self._growth.advance(share)
 
     def _steps(self) -> Generator[float, None, None]:
         """Take the steps one by one; yields the share of the work that is done."""
@@ -189,6 +205,10 @@ class Rebuild:
     def _look(self) -> None:
         if self._geometry is None:
             geometry = Geometry.of(self.X)
+            if self.tree_seed is not None:
+                geometry = replace(geometry, coding=Coding.of(geometry.sorted_columns))
+                codes = geometry.views(self.X, ("codes",))["codes"]
+                self._growth = Growth(TREES, codes, self.targets, self.weight, self.task, self.tree_seed)
             self._views = geometry.views(self.X, ("standard", "normal"))
             self._geometry = geometry
 

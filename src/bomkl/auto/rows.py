@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bomkl._core import BLOCK, NotFiniteError, OneRow
-from bomkl.auto.coding import Coding
+from bomkl.auto.coding import Codes
 from bomkl.auto.combination import Combination
 from bomkl.auto.component import Component, NewtonComponent, Scorer, Shape, component_from_state, component_state
 from bomkl.auto.constants import (
@@ -26,6 +26,7 @@ from bomkl.auto.constants import (
     COMPONENTS,
     DEVICE_FROM,
     FIRST_STAGE,
+    GROW_WITHIN,
     KEEP,
     KEEP_TREES_FROM,
     LATE,
@@ -34,12 +35,13 @@ from bomkl.auto.constants import (
     SAMPLE,
 )
 from bomkl.auto.geometry import Float, Geometry, Views
+from bomkl.auto.growth import Growth
 from bomkl.auto.one_row import one_row_of
-from bomkl.auto.rebuild import Fitting, HostFitting, Mapper, Rebuild, in_order, target_scale
-from bomkl.auto.sample import Sample
+from bomkl.auto.rebuild import Fitting, HostFitting, Mapper, Rebuild, in_order, one_blas_thread, target_scale
+from bomkl.auto.sample import Sample, sample_state
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.task import LearnerSettings, Task
-from bomkl.auto.trees import BOOSTED, GROW, TREES, is_tree
+from bomkl.auto.trees import BOOSTED, FOREST, TREES, is_tree
 
 LARGEST = 1e150  # larger numbers are taken as this: their squares still have a sum
 _MOST_COMPONENTS = 64  # in a file; the pool is smaller
@@ -116,6 +118,8 @@ class RowLearner:
         self.one_row: OneRow | None = None
         self.rebuild: Rebuild | None = None  # one that has begun
         self.sample: Sample | None = None  # of coded rows, once the budget is full and while there are trees
+        self.growth: Growth | None = None  # of trees, one that has begun
+        self.grow_from: tuple[Codes, Float, Float] | None = None  # rows of the sample when it began
         self._begin_pool()
 
     def _pool(self) -> list[str]:
@@ -189,6 +193,8 @@ class RowLearner:
         self.one_row = self.one_row or one_row_of(self)
         if self.one_row is None:
             return None
+        if self.grow_from is not None:
+            self._work_on_trees(after)  # before the row is learned from: an interrupt leaves the learner as it is
         target = float(self._targets(np.array([y]))[0, 0]) if self.settings.regression else y
         out, places = np.empty(self.outputs), np.array(self._places(), dtype=np.int64)
         learned = self.one_row.learn(self, x, y, target, 1.0, out, LARGEST, self.error_rows, places, counts)
@@ -263,15 +269,23 @@ class RowLearner:
     def _rows_to_event(self) -> int:
         at_once = CHUNK if self.on_device is None else self.on_device.rows_at_once
         prune, chunk = PRUNE_AT * self.settings.budget, self.seen - self.seen % at_once + at_once
-        events = (self._next_stage(self.seen), prune, self._next_growth(), chunk)
+        events = [self._next_stage(self.seen), prune, chunk]
+        if self.sample is not None:
+            growth = self._next_growth()
+            events += [growth - self._rows_to_grow, growth]
         return min(event - self.seen for event in events if event > self.seen)
 
     def _next_growth(self) -> int:
-        """Row count, a power of two budgets, at which trees are grown anew; 0 where there are none."""
+        """Row count, a power of two budgets, at which trees that were grown anew take their places."""
         event = 2 * self.settings.budget
         while event <= self.seen:
             event *= 2
-        return event if self.sample is not None else 0
+        return event
+
+    @property
+    def _rows_to_grow(self) -> int:
+        """Rows between those that trees are grown from and the trees' taking their places."""
+        return min(GROW_WITHIN, self.settings.budget // 4)
 
     def _chunk(self, X: Float, y: Float, weight: Float, run: Mapper) -> Float:
         if self.geometry is None:
@@ -299,10 +313,16 @@ class RowLearner:
         if self.seen == PRUNE_AT * self.settings.budget:
             self._prune()
         if self.seen % CHUNK == 0:
-            for component in self.components:
-                component.tend()
-        if self.seen == growth:
-            self._grow_anew(run)
+            with one_blas_thread:
+                for component in self.components:
+                    component.tend()
+        if self.sample is not None and growth - self._rows_to_grow <= self.seen:
+            if self.grow_from is None:
+                self.grow_from = self.sample.rows()
+            if self.seen == growth:
+                self._take_grown_trees(run)
+            else:
+                self._work_on_trees(self.seen)
         return out
 
     def target_limits(self) -> tuple[float, float]:
@@ -401,8 +421,6 @@ class RowLearner:
         self.geometry, self.components = self._build(X[:stage], self._targets(y[:stage]), weight[:stage], run)
         self.rebuild = None
         sample = self._begin_sample(X[:stage], y[:stage], weight[:stage])
-        if sample is not None:
-            self.components += self._grown(TREES, sample, run)
         if stage < self.seen:
             views, targets, later = self.views(X[stage:]), self._targets(y[stage:]), weight[stage:]
             for component in self.components:
@@ -419,8 +437,12 @@ class RowLearner:
     def _build(self, X: Float, targets: Float, weight: Float, run: Mapper) -> tuple[Geometry, list[Component]]:
         begun = self.rebuild
         if begun is None or begun.targets.shape != targets.shape:
-            begun = Rebuild(X, targets, weight, self.settings, self.task, self._fitting())
+            begun = self._begin_rebuild(X, targets, weight, self.seen)
         return begun.finish(run)
+
+    def _begin_rebuild(self, X: Float, targets: Float, weight: Float, due: int) -> Rebuild:
+        tree_seed = self.settings.seed + due if self.settings.has_trees else None
+        return Rebuild(X, targets, weight, self.settings, self.task, self._fitting(), tree_seed)
 
     def _fitting(self) -> Fitting:
         if self.on_device is None:
@@ -433,7 +455,7 @@ class RowLearner:
             X, y, weight = (each[:stage] for each in self._kept())
             scale = target_scale(y, self.settings.huber) if self.task.is_regression else (0.0, 1.0)
             targets = self.task.targets(y, self.n_classes, *scale)
-            self.rebuild = Rebuild(X, targets, weight, self.settings, self.task, self._fitting())
+            self.rebuild = self._begin_rebuild(X, targets, weight, due)
         self.rebuild.advance((self.seen - stage + 1) / (due - stage + 1))
 
     def _stages(self) -> Iterator[int]:
@@ -445,32 +467,41 @@ class RowLearner:
         yield stage
 
     def _begin_sample(self, X: Float, y: Float, weight: Float) -> Sample | None:
-        """Code the columns and take the kept rows up; None where there are no trees."""
+        """Take the kept rows up; None where there are no trees."""
         if not self.settings.has_trees:
             return None
-        assert self.geometry is not None
-        coding = Coding.of(self.geometry.sorted_columns)
-        self.geometry = replace(self.geometry, coding=coding)
-        return Sample(SAMPLE * self.settings.budget, self.settings.seed, coding(X), y.copy(), weight.copy())
+        codes = self.views(X)["codes"]
+        return Sample(SAMPLE * self.settings.budget, self.settings.seed, codes, y.copy(), weight.copy())
 
-    def _grown(self, names: Iterable[str], sample: Sample, run: Mapper) -> list[Component]:
-        """Trees of some names, grown from a sample."""
-        codes, y, weight = sample.rows()
-        targets, seed = self._targets(y), (self.settings.seed + self.seen) % 2**64
+    def _work_on_trees(self, seen: int) -> None:
+        """Grow as much of the trees that are to take their places next as is due at a row count."""
+        growth, within = self._next_growth(), self._rows_to_grow
+        self._growth_of(growth).advance((seen - growth + within + 1) / (within + 1))
 
-        def grow(name: str) -> Component:
-            return GROW[name](codes, targets, weight, self.task, seed)
+    def _growth_of(self, due: int) -> Growth:
+        """Trees that are to take their places at a row count.
 
-        return list(run(grow, names))
+        These are the boosted ones and, while the sample is all there was, the forest: later its leaves know more rows.
+        """
+        if self.growth is None or self.growth.outputs != self.outputs:
+            assert self.sample is not None
+            assert self.grow_from is not None
+            whole = due <= self.sample.size
+            names = [each.name for each in self.components if is_tree(each) and (whole or each.name == BOOSTED)]
+            codes, y, weight = self.grow_from
+            self.growth = Growth(names, codes, self._targets(y), weight, self.task, self.settings.seed + due)
+        return self.growth
 
-    def _grow_anew(self, run: Mapper) -> None:
-        """Grow boosted trees, and the forest while the sample is all there was: later its leaves know more rows."""
-        if self.sample is None:
-            return
-        whole = self.seen <= self.sample.size
-        names = [each.name for each in self.components if is_tree(each) and (whole or each.name == BOOSTED)]
-        grown = {each.name: each for each in self._grown(names, self.sample, run)}
+    def _take_grown_trees(self, run: Mapper) -> None:
+        assert self.sample is not None
+        grown = self._growth_of(self.seen).finish(run)
+        if FOREST in grown:  # the sample has every row so far, in their order
+            begun = self.seen - self._rows_to_grow
+            codes, y, weight = self.sample.rows()
+            later = {"codes": codes[begun:]}
+            grown[FOREST].score_and_learn(later, self._targets(y[begun:]), weight[begun:], self.task, 1.0, begun)
         self.components = [grown.get(each.name, each) for each in self.components]
+        self.growth = self.grow_from = None
 
     def _book_errors(self) -> None:
         """Put errors aside in units of the target, whose scale is about to change."""
@@ -504,7 +535,7 @@ class RowLearner:
         self.combination.drop(np.array(sorted(losers), dtype=np.int64))
         self.components = [each for i, each in enumerate(self.components) if i not in losers]
         if not any(is_tree(each) for each in self.components):
-            self.sample = None
+            self.sample = self.growth = self.grow_from = None
             if self.geometry is not None:
                 self.geometry = replace(self.geometry, coding=None)
 
@@ -571,6 +602,7 @@ class RowLearner:
             "names": self.names,
             "components": [component_state(each) for each in self.components],
             "sample": None if self.sample is None else self.sample.to_state(),
+            "grow_from": None if self.grow_from is None else sample_state(*self.grow_from),
             "combination": self.combination.to_state(),
             "error_before": self.error_before,
             "error_rows": self.error_rows,
@@ -620,9 +652,14 @@ class RowLearner:
             raise saved.wrong("geometry", "one that codes columns where there are trees, and only there", trees)
         if (sample is not None) != (trees and self.support is not None):
             raise saved.wrong("sample", "there where the budget is full and there are trees", sample is not None)
+        grow_from, begun = saved.optional_part("grow_from"), self._next_growth() - self._rows_to_grow
+        if (grow_from is not None) != (sample is not None and begun <= self.seen):
+            raise saved.wrong("grow_from", "there while trees are grown", grow_from is not None)
+        size, seed, limits = SAMPLE * self.settings.budget, self.settings.seed, self.target_limits()
         if sample is not None:
-            size, seed = SAMPLE * self.settings.budget, self.settings.seed
-            self.sample = Sample.from_state(sample, size, seed, self.seen, columns, *self.target_limits())
+            self.sample = Sample.from_state(sample, size, seed, self.seen, columns, *limits)
+        if grow_from is not None:
+            self.grow_from = Sample.from_state(grow_from, size, seed, begun, columns, *limits).rows()
 
     def _load_rows(self, saved: Saved, columns: int) -> None:
         kept, support = saved.optional_part("kept"), saved.optional_part("support")

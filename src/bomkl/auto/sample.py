@@ -58,7 +58,7 @@ class Sample:
 
     def to_state(self) -> State:
         """Everything it is that the settings do not tell, as arrays."""
-        return dict(zip(("codes", "y", "weight"), self.rows(), strict=True))
+        return sample_state(*self.rows())
 
     @classmethod
     def from_state(cls, saved: Saved, size: int, seed: int, seen: int, columns: int, low: float, high: float) -> Self:
@@ -68,3 +68,8 @@ class Sample:
         y, weight = saved.array("y", (n,), low=low, high=high), saved.array("weight", (n,), low=0.0)
         saved.end()
         return cls(size, seed, codes, y, weight)
+
+
+def sample_state(codes: Codes, y: Float, weight: Float) -> State:
+    """Rows of a sample, as arrays that are nobody else's."""
+    return {"codes": codes.copy(), "y": y.copy(), "weight": weight.copy()}

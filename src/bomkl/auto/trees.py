@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import ceil
 from typing import ClassVar, Self
 
 import numpy as np
@@ -16,6 +17,8 @@ from numpy.typing import NDArray
 
 from bomkl._core import (
     BLOCK,
+    GrowingBoosted,
+    GrowingForest,
     boosted_scores,
     close_forest,
     forest_rows,
@@ -72,6 +75,23 @@ def _nodes_from_state(saved: Saved, leaves: int, columns: int) -> tuple[Numbers,
 
 
 @dataclass
+class Growing:
+    """Trees of one kind that are grown from a sample, a part of them at a time."""
+
+    trees: GrowingBoosted | GrowingForest
+    made: Callable[[], Component]
+
+    def advance(self, share: float) -> None:
+        """Go on until such a share of the trees is grown."""
+        self.trees.until(ceil(share * self.trees.trees))
+
+    def finish(self) -> Component:
+        """Grow all that are left, and make a component of them that is nobody else's."""
+        self.advance(1.0)
+        return self.made()
+
+
+@dataclass
 class BoostedTrees(_TreeComponent):
     """Trees whose leaves add up to the score of an output."""
 
@@ -81,14 +101,12 @@ class BoostedTrees(_TreeComponent):
     base: Float
 
     @classmethod
-    def grow(cls, codes: Codes, targets: Float, weight: Float, task: Task, seed: int) -> Self:
-        """Grow from a sample."""
+    def growing(cls, codes: Codes, targets: Float, weight: Float, task: Task, seed: int) -> Growing:
+        """Begin to grow from a sample."""
         least = 5 if len(codes) <= _FEW_ROWS else 10
         share = min(1.0, _COLUMNS / varying_columns(codes))
-        nodes, roots, outputs, values, base = grow_boosted(
-            codes, targets, weight, int(task), _ROUNDS, _LEAVES, least, _RATE, _RIDGE, share, seed
-        )
-        return cls(BOOSTED, nodes, roots, outputs, values, base)
+        trees = grow_boosted(codes, targets, weight, int(task), _ROUNDS, _LEAVES, least, _RATE, _RIDGE, share, seed)
+        return Growing(trees, lambda: cls(BOOSTED, *trees.result()))
 
     def score_and_learn(self, views: Views, y: Float, weight: Float, task: Task, forget: float, seen: int) -> Float:
         """Score rows; they are learned from when trees are grown anew."""
@@ -156,21 +174,23 @@ class Forest(_TreeComponent):
         return cls(name, nodes, roots, task, table, prior, leaves, np.zeros((BLOCK, outputs)), np.zeros(BLOCK))
 
     @classmethod
-    def grow(cls, codes: Codes, targets: Float, weight: Float, task: Task, seed: int) -> Self:
-        """Grow from a sample, from which the leaves then learn."""
+    def growing(cls, codes: Codes, targets: Float, weight: Float, task: Task, seed: int) -> Growing:
+        """Begin to grow from a sample, which the leaves have then learned from."""
         columns = varying_columns(codes)
         tries = max(1, round(columns / 3 if task.is_regression else np.sqrt(columns)))
         least = 3 if task.is_regression else 1
-        nodes, roots, leaves = grow_forest(codes, targets, weight, int(task), _FOREST_TREES, tries, least, seed)
         if task.is_regression:
             prior = np.array([1.0, float(np.average(targets[:, 0], weights=weight))])
         else:
             total = weight @ (targets if task is Task.MULTICLASS else np.hstack([1 - targets, targets])) + 0.5
             prior = total / total.sum()
-        forest = cls.of(FOREST, nodes, roots, task, np.zeros((leaves, len(prior)), dtype=np.float32), prior)
-        forest.score_and_learn({"codes": codes}, targets, weight, task, 1.0, 0)
-        forest.close()
-        return forest
+        trees = grow_forest(codes, targets, weight, int(task), _FOREST_TREES, tries, least, seed)
+
+        def made() -> Component:
+            nodes, roots, table = trees.result()
+            return cls.of(FOREST, nodes, roots, task, table, prior)
+
+        return Growing(trees, made)
 
     def score_and_learn(self, views: Views, y: Float, weight: Float, task: Task, forget: float, seen: int) -> Float:
         """Score rows, each just before the leaves learn from it."""
@@ -276,9 +296,9 @@ class Forest(_TreeComponent):
 
 
 kinds.update({each.kind: each for each in (BoostedTrees, Forest)})
-GROW: dict[str, Callable[[Codes, Float, Float, Task, int], Component]] = {
-    BOOSTED: BoostedTrees.grow,
-    FOREST: Forest.grow,
+GROWING: dict[str, Callable[[Codes, Float, Float, Task, int], Growing]] = {
+    BOOSTED: BoostedTrees.growing,
+    FOREST: Forest.growing,
 }
 
 

@@ -88,6 +88,7 @@ def _rows_1(old: State) -> State:
     return {name: old[name] for name in _SAME} | {
         "settings": old["settings"] | {"trees": False},
         "sample": None,
+        "grow_from": None,
         "kept": kept,
         "support": None if old["support"] is None else {"X": old["support"]},
         "names": _NAMES_1,
