@@ -6,7 +6,7 @@ FORMATTED := $(filter-out cpp/auto_% cpp/svmlight% cpp/wide%,$(wildcard cpp/*.?p
 COMMA := ,
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard cpp/*.?pp cpp/learners/*.hpp cpp/kernels/*.hpp)
 
-.PHONY: demo test lint bench docs fuzz sanitize tsan how-to wheel arm clean
+.PHONY: demo test lint tidy bench docs fuzz sanitize tsan how-to wheel arm clean
 
 demo: $(INSTALLED) ## nine algorithms of the paper on a real data set
 	$(BIN)/bomkl demo
@@ -20,6 +20,15 @@ lint: $(INSTALLED) ## style, types, layers
 	$(BIN)/clang-format --dry-run --Werror $(FORMATTED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+TIDY_FLAGS = -std=gnu++20 -Icpp -Ibuild/tidy/generated -isystem $$($(BIN)/python -m nanobind --include_dir) \
+	-isystem $$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('include'))") \
+	-DBOMKL_ISA=portable -DBOMKL_VECTOR_BYTES=16 -Wno-psabi
+tidy: $(INSTALLED) ## clang-tidy over cpp/, in about ten minutes: mistakes and waste that compilers do not see (.clang-tidy)
+	$(PYTHON) -m venv build/tidy/tools
+	build/tidy/tools/bin/pip install --quiet clang-tidy==14.0.6 cmake
+	build/tidy/tools/bin/cmake -S . -B build/tidy -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python > /dev/null
+	for file in cpp/*.cpp; do build/tidy/tools/bin/clang-tidy --quiet $$file -- $(TIDY_FLAGS) || exit 1; done
 
 bench: $(INSTALLED) ## speed beside the machine's limits, NumPy, the targets and what it was, in three minutes
 	$(BIN)/bomkl bench speed

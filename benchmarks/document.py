@@ -26,54 +26,55 @@ PAGE = Path("docs/performance.md")
 PICTURES_AT_WORK = Path("build/performance")  # also as PNG, to look at
 
 ABOUT = """\
-Each benchmark can be run alone (`bomkl bench roofline`, and so on; `--help` says more) and prints what it
-measures. Methods that are compared take turns, round by round. Seconds are processor time, which depends less on
-other programs than elapsed time does; only runs with several threads are timed by elapsed time. On a busy machine
-the same work still varied by a third, so a figure close to its bound decides nothing there. Each section links to
-the rows behind it."""
+This command measures everything again, in 6 to 14 minutes, and writes this page. You can also run each benchmark
+alone, such as `bomkl bench roofline`; `--help` lists them.
+
+Methods that are compared take turns. Seconds are processor time, because other programs disturb it less than elapsed
+time; only runs with several threads are timed by elapsed time. On a busy machine the same work still varied by a
+third, so do not read much into small differences. Each section links to its raw results."""
 
 TARGETS = """\
-What the engine is meant to reach. The bounds on BOMKC(SPA) are those of a core that multiplies matrices at 80
-GFLOP/s, scaled by what this one did in the same run. Lines that are not met are bold."""
+The speed that the engine should reach. The bounds for BOMKC(SPA) are for a core that multiplies matrices at 80
+GFLOP/s; they are scaled to the speed of this core in the same run. Targets that were missed are bold."""
 
 ROOFLINE = """\
 One core here multiplies matrices at {gflops:.0f} GFLOP/s (NumPy's sgemm), takes {exps:.1f} G exponentials a
 second (the engine's own, on numbers in the cache) and reads {reads:.0f} GB/s. To score rows against stored rows
 takes 2 d operations and an exponential per Gaussian kernel for each pair, and each stored row must be read
-once. The longest of the three times is the limit. Below are the fraction of it that is reached when 504 float32
-rows meet a pool, and the pairs per second. More than 100 % of sgemm means faster than BLAS; more than 100 % of
-exp, that kernels share exponentials."""
+once. The longest of the three times is the limit. The table shows which share of the limit is reached when 504
+float32 rows are scored, and the pairs per second. More than 100 % of sgemm means faster than BLAS. More than 100 % of
+exp means that kernels share exponentials."""
 
 SPARSE = """\
-Rows that are mostly zeros, as CSR and made dense: BOMKC(SPA) learns from the stream, then scores its first rows."""
+Rows that are mostly zeros, as CSR and as dense rows: BOMKC(SPA) learns from the stream, then scores its first rows."""
 
 NUMPY = """\
-The same run in vectorised NumPy, row by row: one product with the pool for all kernels, float32, one thread. (Among the
-targets OMKC computes in float64, as it does for the paper's tables.)"""
+The same run in vectorised NumPy, row by row: one matrix product for all kernels, float32, one thread. (For the targets
+above, OMKC computes in float64, as it does for the paper's tables.)"""
 
 GROWTH = """\
-A generated stream of two classes that overlap as SUSY's do. Exponents are least-squares fits in log-log; the
-last column is the slope between the two largest sizes where these are far enough apart. Each row has to meet
-the support, so an exponent of 1 against rows times support is what the algorithms ask for, and more would be a
-fault."""
+A generated stream of two classes that overlap as those of SUSY do. The exponents are least-squares fits to the
+logarithms; the last column is the slope between the two largest sizes, where these are far enough apart. Each row is
+compared with all stored rows, so time should grow in proportion to rows times stored rows: an exponent of 1. More
+would be a fault."""
 
 PEERS = """\
-The same rows in the same order, one core, one run. The online methods are judged by what they said of each row
-before they saw its label; SVC (LIBSVM) is fitted to the first rows, at most 10,000, and judged by as many of
-the next. Its seconds are those of the fit. All are given float64 rows, which BOMKC(SPA) converts to float32 in
-its time. `bomkl bench peers` compares accuracy in depth."""
+The same rows in the same order, one core, one run. The online methods predict each row before they learn from it.
+SVC (LIBSVM) is fitted to the first rows, at most 10,000, and tested on as many of the next; its seconds are those of
+the fit. All methods get float64 rows; the time of BOMKC(SPA) includes converting them to float32. `bomkl bench peers`
+compares accuracy in detail."""
 
 WHOLE = """\
-Rows learned per second, in the setting of the paper's tables: each row is scored, then learned. The Perceptron
-and OMKC keep every mistake and so slow down as they go; they and the budget rivals compute in float64,
-BOMKC(SPA) in float32 except on madelon. Every stream is one run. In brackets, where a stream was stopped after
-some seconds: how many of its rows were learned from until then, which the figures are about."""
+Rows per second, with the settings of the paper's tables: each row is predicted, then learned from. The Perceptron and
+OMKC store every mistake, so they become slower along the stream. They and the budget algorithms compute in float64,
+BOMKC(SPA) in float32 except on madelon. Every stream is one run. Some runs were stopped after a few seconds; the
+brackets then show from how many rows they had learned, and the figures are for these rows."""
 
 GUARD = """\
-`bomkl bench guard` runs short pieces of work in turn with one sgemm of 512 columns and compares the ratio of
-their shortest times with the one kept in `benchmarks/guard.toml` for the same instruction set. A case that is
-more than {percent:.0f} % slower three times in a row makes it fail; `--update` keeps new ratios. It is part of
-`make bench`, not of the tests: even a ratio is not steady on a machine that others use."""
+`bomkl bench guard` warns when the code becomes slower. It runs short pieces of work in turn with one sgemm of 512
+columns and compares the ratio of their shortest times with the one stored in `benchmarks/guard.toml` for the same
+instruction set. It fails if a case is more than {percent:.0f} % slower three times in a row; `--update` stores new
+ratios. It is part of `make bench` but not of the tests, because even ratios vary on a machine with other work."""
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], bold: Sequence[bool] = ()) -> Table:
@@ -93,7 +94,7 @@ def machine_facts(row: Row) -> list[Block]:
             f"Python {row['python']}, {versions}. The machine has {row['cores']} cores; on average "
             f"{row['load']} processes were running, this one included."
         ),
-        Listing("bomkl bench all        # measures everything again, in 6 to 14 minutes, and writes this page"),
+        Listing("bomkl bench all"),
         Paragraph(ABOUT),
     ]
 

@@ -59,7 +59,7 @@ const InstructionSet& chosen_set() {
         if (wanted && *wanted) break;
     }
     throw std::invalid_argument("BOMKL_INSTRUCTION_SET names an instruction set this machine or build does not have: " +
-                                std::string(wanted));
+                                std::string(wanted ? wanted : ""));
 }
 
 std::vector<std::string> available_sets() {
@@ -556,6 +556,7 @@ void bind_engine(nb::module_& m, const char* name) {
 }  // namespace
 }  // namespace bomkl
 
+// NOLINTNEXTLINE(bugprone-throw-keyword-missing,bugprone-unused-raii): nanobind's macro
 NB_MODULE(_core, m) {
     using namespace bomkl;
     m.doc() = "The compiled core of bomkl.";

@@ -40,7 +40,7 @@ WIDE = 1024
 SPARSE_DENSITY = 0.05
 
 _MOST_THREADS = 1024
-HEAVIEST = 1e6  # with larger weights steps could leave the range of single precision
+LARGEST_WEIGHT = 1e6  # with larger weights steps could leave the range of single precision
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=before_fork, after_in_parent=after_fork_in_parent, after_in_child=after_fork_in_child)
@@ -233,8 +233,8 @@ class EngineEstimator(ShowsState, BaseEstimator):  # type: ignore[misc]
         assert_all_finite(weights, input_name="sample_weight")
         if (weights < 0).any():
             raise parameter_error(owner, "sample_weight", "not negative", float(weights.min()))
-        if (weights > HEAVIEST).any():
-            raise parameter_error(owner, "sample_weight", f"at most {HEAVIEST:g}", float(weights.max()))
+        if (weights > LARGEST_WEIGHT).any():
+            raise parameter_error(owner, "sample_weight", f"at most {LARGEST_WEIGHT:g}", float(weights.max()))
         return weights
 
     def _learn(self, X: Any, targets: Float, weights: Float | None, first: bool) -> Float:

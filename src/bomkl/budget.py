@@ -13,7 +13,7 @@ from sklearn.utils import assert_all_finite, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from bomkl._engine_estimator import HEAVIEST, EngineEstimator, Float
+from bomkl._engine_estimator import LARGEST_WEIGHT, EngineEstimator, Float
 from bomkl._validation import (
     check_as_many,
     check_choice,
@@ -394,8 +394,10 @@ class BudgetMKLClassifier(ClassifierMixin, EngineEstimator):  # type: ignore[mis
         by_class: Float = compute_class_weight(given, classes=self.classes_, y=y)
         check_class_weights(owner, given, by_class)
         weights: Float = self._sample_weights(X, sample_weight) * by_class[indices]
-        if (weights > HEAVIEST).any():
-            raise parameter_error(owner, "class_weight", f"at most {HEAVIEST:g}, sample_weight multiplied in", given)
+        if (weights > LARGEST_WEIGHT).any():
+            raise parameter_error(
+                owner, "class_weight", f"at most {LARGEST_WEIGHT:g}, sample_weight multiplied in", given
+            )
         return weights
 
 

@@ -41,7 +41,7 @@ from bomkl.auto.classifier import AutoMKLClassifier, label_codes
 from bomkl.auto.combination import Combination
 from bomkl.auto.component import RoundsComponent
 from bomkl.auto.constants import PRUNE_AT
-from bomkl.auto.estimator import HEAVIEST
+from bomkl.auto.estimator import WEIGHT_LIMIT
 from bomkl.auto.geometry import Float
 from bomkl.auto.information import Information
 from bomkl.auto.regressor import AutoMKLRegressor
@@ -179,8 +179,8 @@ class Rows:
             first = wrong[0]
             raise ValueError(f"row {first} has the weight {weight[first]}; weights must be finite and not negative.")
         if weight.all():
-            return cls(X, y, np.minimum(weight, HEAVIEST), numbers)
-        return cls(X, y, np.minimum(weight, HEAVIEST), numbers).take(weight > 0)
+            return cls(X, y, np.minimum(weight, WEIGHT_LIMIT), numbers)
+        return cls(X, y, np.minimum(weight, WEIGHT_LIMIT), numbers).take(weight > 0)
 
     def take(self, rows: NDArray[Any]) -> Self:
         """Take some rows, by a mask or by their numbers."""

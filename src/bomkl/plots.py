@@ -255,22 +255,16 @@ def _plot_kernels(records: Sequence[Record], name: str, title: str, ax: Axes | N
     if any(record.kernels != kernels for record in records):
         raise ValueError("The records are of runs with different kernels.")
     values = np.array([getattr(record, name) for record in records], dtype=np.float64).reshape(len(rows), -1)
-    order = np.argsort(-values.max(axis=0), kind="stable")
+    # The kernels of the largest weights, so that all panels show the same ones in the same colours
+    weights = np.array([record.kernel_weights for record in records]).reshape(len(rows), -1).max(axis=0)
+    order = np.argsort(-weights, kind="stable")
     shown, others = (order, order[:0]) if len(order) <= _SHOWN_KERNELS else np.split(order, [_SHOWN_KERNELS - 1])
-    colours = _kernel_colours(records)
-    for number in shown:
-        ax.plot(rows, values[:, number], color=colours[number], marker=".", label=kernels[number])
+    for rank, number in enumerate(shown):
+        ax.plot(rows, values[:, number], color=f"C{rank}", marker=".", label=kernels[number])
     if len(others):
         ax.plot(rows, values[:, others].sum(axis=1), color="0.7", marker=".", label=f"{len(others)} others together")
     _finish(ax, title, rows)
     return figure
-
-
-def _kernel_colours(records: Sequence[Record]) -> dict[int, str]:
-    """Give each kernel one colour for all panels: by its largest weight, whatever a panel shows."""
-    weights = np.array([record.kernel_weights for record in records]).reshape(len(records), -1).max(axis=0)
-    order = np.argsort(-weights, kind="stable")
-    return {int(number): f"C{rank % 10}" for rank, number in enumerate(order)}
 
 
 def _column(records: Sequence[Record], name: str) -> Any:

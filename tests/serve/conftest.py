@@ -16,7 +16,7 @@ import uvicorn
 
 from bomkl.serve.app import make_app
 from bomkl.serve.server import open_service
-from bomkl.serve.service import Settings
+from bomkl.serve.service import ServiceSettings
 from bomkl.serve.start import Start
 
 
@@ -50,7 +50,7 @@ def serving(tmp_path):
     @contextlib.contextmanager
     def run(folder=tmp_path / "data", start=None, model_file=None, token=None, **settings):
         folder.mkdir(exist_ok=True)
-        service = open_service(str(folder), start or Start(budget=30), model_file, Settings(**settings))
+        service = open_service(str(folder), start or Start(budget=30), model_file, ServiceSettings(**settings))
         app = make_app(service, token)
         # a browser on a busy machine may keep the client waiting for longer than connections are kept by default
         limits = {"timeout_graceful_shutdown": 5, "timeout_keep_alive": 120}

@@ -14,7 +14,7 @@ from bomkl.cli import app
 from bomkl.serve.log import Log, LogError, log_path
 from bomkl.serve.replay import Replay, Report
 from bomkl.serve.server import serve
-from bomkl.serve.service import Settings
+from bomkl.serve.service import ServiceSettings
 from bomkl.serve.snapshots import Snapshots
 from bomkl.serve.start import Start
 
@@ -106,7 +106,7 @@ def test_the_log_keeps_as_many_rows_as_told(serving, stream, tmp_path):
 
 def test_a_second_process_is_refused(tmp_path):
     with locked(log_path(tmp_path)), pytest.raises(LogError, match="another process serves this folder"):
-        serve(str(tmp_path), Start(), None, Settings(), "127.0.0.1", 0, None)
+        serve(str(tmp_path), Start(), None, ServiceSettings(), "127.0.0.1", 0, None)
 
 
 def test_other_options_on_the_same_folder_are_refused(serving):

@@ -10,7 +10,7 @@ from starlette.requests import ClientDisconnect
 from bomkl.serve import app
 from bomkl.serve.errors import RefusedError
 from bomkl.serve.server import serve
-from bomkl.serve.service import Settings
+from bomkl.serve.service import ServiceSettings
 from bomkl.serve.start import Start
 
 GOOD = {"row": {"a": 1.0, "b": 2.0}, "y": 1}
@@ -165,7 +165,7 @@ def test_the_token_is_needed_for_everything_but_the_empty_page(serving):
 
 def test_other_addresses_need_a_token(tmp_path):
     with pytest.raises(ValueError, match="--token"):
-        serve(str(tmp_path), Start(), None, Settings(), "0.0.0.0", 0, None)
+        serve(str(tmp_path), Start(), None, ServiceSettings(), "0.0.0.0", 0, None)
 
 
 def test_other_host_names_are_refused_on_loopback(serving):

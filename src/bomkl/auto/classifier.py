@@ -18,6 +18,7 @@ from bomkl.auto.estimator import AutoEstimator
 from bomkl.auto.geometry import Float
 from bomkl.auto.labels import alike
 from bomkl.auto.rebuild import Mapper
+from bomkl.auto.task import new_class_log_odds
 from bomkl.progress import learning_bar
 
 
@@ -506,7 +507,7 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
     def _piece(self, X: Any, codes: NDArray[np.intp], weight: Float, kind: str, run: Mapper) -> tuple[Float, Float]:
         """Scores of rows that are learned alike, and the log odds each gave to labels never seen."""
         start, learned = self._learner.seen, kind != "skip"
-        unseen = np.log(0.5 / (start + 1 + (np.arange(len(codes)) if learned else np.zeros(len(codes)))))
+        unseen = new_class_log_odds(start + np.arange(len(codes)) * learned)
         if kind == "learn":
             scores = self._learner.score_and_learn(X, codes.astype(np.float64), weight, run)
             self._mistakes += int(_mistaken(scores, codes).sum())

@@ -22,7 +22,7 @@ from bomkl.auto.rebuild import Mapper
 from bomkl.auto.rows import LARGEST, RowLearner, checked, dense_rows
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.sparse_rows import canonical_rows, rows_from_state, rows_to_state
-from bomkl.auto.task import LearnerSettings, Task
+from bomkl.auto.task import LearnerSettings, Task, new_class_log_odds
 from bomkl.auto.wide import WIDEST, WideLearner, learner_type
 
 FORGET = 0.999  # per row, of the twin that forgets
@@ -109,7 +109,7 @@ class AdaptiveLearner:
 
     def new_class_log_odds(self) -> float:
         """Log odds that the next row is of a class never seen."""
-        return math.log(0.5 / (self.seen + 1))
+        return float(new_class_log_odds(self.seen))
 
     def score_and_learn(self, X: Any, y: Float, weight: Float, run: Mapper = map) -> Float:
         """Score rows, each just before it is learned from; y are class numbers or targets."""

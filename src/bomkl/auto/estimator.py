@@ -37,7 +37,7 @@ from bomkl.tables.frames import Table, is_table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-HEAVIEST = 1000.0  # larger weights are taken as this: single precision could not hold what they leave of a variance
+WEIGHT_LIMIT = 1000.0  # larger weights count as this: single precision could not hold what they leave of a variance
 
 
 class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
@@ -157,7 +157,7 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         weight: Float = _check_sample_weight(sample_weight, X, dtype=np.float64)
         if (weight < 0).any():
             raise parameter_error(type(self).__name__, "sample_weight", "not negative", float(weight.min()))
-        return np.minimum(weight, HEAVIEST)
+        return np.minimum(weight, WEIGHT_LIMIT)
 
     def _one_row(self, x: Any) -> Any:
         """One row as an array; of a mapping or Series, its values in the order of the columns."""

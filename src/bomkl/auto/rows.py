@@ -40,7 +40,7 @@ from bomkl.auto.one_row import one_row_of
 from bomkl.auto.rebuild import Fitting, HostFitting, Mapper, Rebuild, in_order, one_blas_thread, target_scale
 from bomkl.auto.sample import Sample, sample_state
 from bomkl.auto.saved import Saved, State
-from bomkl.auto.task import LearnerSettings, Task
+from bomkl.auto.task import LearnerSettings, Task, new_class_log_odds
 from bomkl.auto.trees import BOOSTED, FOREST, TREES, is_tree
 
 LARGEST = 1e150  # larger numbers are taken as this: their squares still have a sum
@@ -232,7 +232,7 @@ class RowLearner:
 
     def new_class_log_odds(self) -> float:
         """Log odds that the next row is of a class never seen."""
-        return float(np.log(0.5 / (self.seen + 1)))
+        return float(new_class_log_odds(self.seen))
 
     def fork(self) -> Self:
         """Return a copy that may learn while this one stays as it is; only the latest fork may learn."""

@@ -45,6 +45,17 @@ class Task(IntEnum):
         return np.eye(n_classes)[y.astype(np.intp)]
 
 
+def new_class_log_odds(seen: NDArray[np.intp] | int) -> Float:
+    """Log odds that the next row is of a class never seen, after so many rows.
+
+    Examples
+    --------
+    >>> float(new_class_log_odds(0)) == float(np.log(0.5))
+    True
+    """
+    return np.asarray(np.log(0.5 / (np.asarray(seen) + 1)))
+
+
 @dataclass(frozen=True)
 class LearnerSettings:
     """What a learner is told before its first row."""

@@ -17,7 +17,7 @@ from bomkl._files import locked
 from bomkl.cli.options import AlgorithmOptions, PipeOptions, RowOptions, UsageError, check_output, fail
 from bomkl.cli.output import ProgressTable, json_text
 from bomkl.cli.rows import MOST_CLASSES, Inputs, open_for_learning, report_skipped, schema_of, valid_notes
-from bomkl.cli.settings import Settings, read_settings
+from bomkl.cli.settings import RunSettings, read_settings
 from bomkl.cli.signals import EXIT_INTERRUPTED, EXIT_TERMINATED, Deferred, Stopped
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class _Run:
     stream: Stream
     validation: ProgressiveValidation
 
-    def __init__(self, settings: Settings, inputs: list[str], output: str) -> None:
+    def __init__(self, settings: RunSettings, inputs: list[str], output: str) -> None:
         from bomkl.cli.fingerprint import Fingerprint
 
         self.settings, self.inputs, self.output = settings, inputs, output
@@ -192,7 +192,7 @@ class _Run:
     @classmethod
     def begin(
         cls,
-        settings: Settings,
+        settings: RunSettings,
         pipe: PipeOptions,
         inputs: list[str],
         output: str,
@@ -350,7 +350,7 @@ class _Run:
                 "see --from."
             )
         with valid_notes(self.output):
-            before = Settings(**notes["settings"])
+            before = RunSettings(**notes["settings"])
         if before != self.settings:
             raise ValueError(f"{self.output}: was trained with other settings: {before.differences(self.settings)}.")
         if notes["inputs"] != self.inputs:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bomkl.cli.options import PipeOptions, in_options, printable
-from bomkl.cli.settings import Settings, stream_arguments, takes_new_classes, takes_tables
+from bomkl.cli.settings import RunSettings, stream_arguments, takes_new_classes, takes_tables
 
 if TYPE_CHECKING:
     from bomkl.modelfile import Model
@@ -25,7 +25,7 @@ MOST_CLASSES = 1000
 
 
 def open_for_learning(
-    inputs: list[str], settings: Settings, pipe: PipeOptions, estimator: Any, schema: Schema | None
+    inputs: list[str], settings: RunSettings, pipe: PipeOptions, estimator: Any, schema: Schema | None
 ) -> Stream:
     """Open rows to learn from; what is not known of them, a first pass over files tells, or the start of a pipe."""
     from sklearn.base import is_classifier

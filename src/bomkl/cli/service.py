@@ -66,7 +66,7 @@ def serve(
         from bomkl.serve.server import serve as run
     except ModuleNotFoundError as error:
         _not_installed("serve", error)
-    from bomkl.serve.service import Settings
+    from bomkl.serve.service import ServiceSettings
     from bomkl.serve.start import FRESH, Start
 
     if model_option is not None and model not in (FRESH, model_option):
@@ -78,7 +78,7 @@ def serve(
         raise UsageError(f"--drift must be adapt. Got {drift!r} instead.")
     if token is not None and (not token or not token.isascii() or not token.isprintable() or " " in token):
         raise UsageError("--token must be printable ASCII characters without spaces.")
-    settings = Settings(snapshot_every, keep_log, label_timeout, max_waiting, max_queued)
+    settings = ServiceSettings(snapshot_every, keep_log, label_timeout, max_waiting, max_queued)
     start = Start(FRESH, task, budget, drift, seed)
     run(data, start, None if model == FRESH else model, settings, host, port, token)
 

@@ -41,7 +41,7 @@ def make_estimator(name: str, budget: int | None) -> Any:
 
 
 @dataclass(frozen=True)
-class Settings:
+class RunSettings:
     """What a run is to do, as plain values: it is kept in the model file."""
 
     algorithm: str = DEFAULT_ALGORITHM
@@ -87,7 +87,7 @@ class Settings:
             rule = "numbers, as the labels of the rows are"
             raise UsageError(f"--classes must be {rule}. Got {self.classes!r} instead.") from error
 
-    def differences(self, other: Settings) -> str:
+    def differences(self, other: RunSettings) -> str:
         """Name the settings in which two runs differ."""
         mine, others = dataclasses.asdict(self), dataclasses.asdict(other)
         return ", ".join(
@@ -95,7 +95,7 @@ class Settings:
         )
 
 
-def read_settings(algorithm: AlgorithmOptions, rows: RowOptions) -> Settings:
+def read_settings(algorithm: AlgorithmOptions, rows: RowOptions) -> RunSettings:
     """Put together what the options and the TOML file say; options override the file."""
     file = _read_config(algorithm.config)
     parameters = {str(name): _as_text(value) for name, value in file.get("parameters", {}).items()}
@@ -105,7 +105,7 @@ def read_settings(algorithm: AlgorithmOptions, rows: RowOptions) -> Settings:
             raise UsageError(f"--parameter must be NAME=VALUE, such as learner.eta=0.2. Got {each!r} instead.")
         parameters[name.strip()] = text.strip()
     budget = file.get("budget") if algorithm.budget is None else algorithm.budget
-    settings = Settings(
+    settings = RunSettings(
         algorithm=algorithm.algorithm or file.get("algorithm", DEFAULT_ALGORITHM),
         budget=budget,
         seed=file.get("seed", 0) if algorithm.seed is None else algorithm.seed,
@@ -277,7 +277,7 @@ def _read_config(path: str | None) -> dict[str, Any]:
             content = tomllib.load(file)
         except ValueError as error:  # not TOML, or not UTF-8
             raise ValueError(f"{path}: {error}") from error
-    names = [each.name for each in dataclasses.fields(Settings)]
+    names = [each.name for each in dataclasses.fields(RunSettings)]
     if unknown := sorted(set(content) - set(names)):
         raise UsageError(f"{path}: settings must be some of {names}. Got {unknown} instead.")
     for name in ("parameters", "rows"):

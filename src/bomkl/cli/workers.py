@@ -11,7 +11,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from bomkl.cli.options import UsageError
-from bomkl.cli.settings import Settings, stream_arguments
+from bomkl.cli.settings import RunSettings, stream_arguments
 
 if TYPE_CHECKING:
     from bomkl.file_partitions import RowReader
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def train_in_partitions(
-    settings: Settings,
+    settings: RunSettings,
     inputs: list[str],
     output: str,
     workers: int | None,
@@ -57,7 +57,7 @@ def train_in_partitions(
         _report(job, perf_counter() - begun)
 
 
-def _reader(settings: Settings, inputs: list[str], regression: bool) -> RowReader:
+def _reader(settings: RunSettings, inputs: list[str], regression: bool) -> RowReader:
     from bomkl.file_partitions import RowReader, file_partitions
     from bomkl.streams import open_stream
 
@@ -86,7 +86,7 @@ def _runner(reader: RowReader, workers: int | None, scheduler: str | None) -> It
         yield runner
 
 
-def _notes(settings: Settings, inputs: list[str], reader: RowReader, job: Job) -> dict[str, Any]:
+def _notes(settings: RunSettings, inputs: list[str], reader: RowReader, job: Job) -> dict[str, Any]:
     return {
         "settings": dataclasses.asdict(settings),
         "inputs": inputs,

@@ -18,7 +18,7 @@ from bomkl.progress import progress_bar
 from bomkl.serve.app import make_app
 from bomkl.serve.guard import LOOPBACK
 from bomkl.serve.log import Log, LogError, log_path
-from bomkl.serve.service import Service, Settings, learned
+from bomkl.serve.service import Service, ServiceSettings, learned
 from bomkl.serve.snapshots import Snapshots
 from bomkl.serve.start import Start, catch_up, newest, set_up
 
@@ -29,7 +29,7 @@ def serve(
     folder: str,
     start: Start,
     model_file: str | None,
-    settings: Settings,
+    settings: ServiceSettings,
     host: str,
     port: int,
     token: str | None,
@@ -44,7 +44,7 @@ def serve(
         The fresh model of a new folder.
     model_file : str or None
         Model that a new folder starts from instead.
-    settings : Settings
+    settings : ServiceSettings
         How to run.
     host, port : str, int
         Where to listen.
@@ -66,7 +66,7 @@ def serve(
         raise LogError(f"{folder}: another process serves this folder. Stop it, or use another folder.") from None
 
 
-def open_service(folder: str, start: Start, model_file: str | None, settings: Settings) -> Service:
+def open_service(folder: str, start: Start, model_file: str | None, settings: ServiceSettings) -> Service:
     """Bring the model of a folder up to its log."""
     log = Log(folder)
     set_up(folder, log, start, model_file)

@@ -34,7 +34,7 @@ _SECONDS_BETWEEN_SNAPSHOTS = 10.0
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServiceSettings:
     """How the service runs; none of it changes what the model learns.
 
     Parameters
@@ -106,11 +106,11 @@ class Service:
         Its log.
     learner : Learner
         The model, with all of the log learned.
-    settings : Settings
+    settings : ServiceSettings
         How to run.
     """
 
-    def __init__(self, folder: str, log: Log, learner: Learner, settings: Settings) -> None:
+    def __init__(self, folder: str, log: Log, learner: Learner, settings: ServiceSettings) -> None:
         self.folder, self.settings = folder, settings
         self.started = time.time()
         self.task = Start.of(log).task
