@@ -19,6 +19,7 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
+from benchmarks.common.verdicts import finish
 from bomkl import modelfile
 from bomkl.progress import progress_bar
 
@@ -136,14 +137,13 @@ def main() -> None:
         Run(model, options.budget).finish(rows)
         Run(whole, options.budget).finish(rows)
         same = model.read_bytes() == whole.read_bytes()
-    results = [
-        (waited <= SECONDS, f"first checkpoint {waited:.2f} s after the tenth row ({starting:.1f} s to start)"),
-        (not wrong, f"exit codes of {options.signals} signals: {dict(codes)}; wrong: {wrong[:3]}"),
-        (same, f"after {learned} rows learned between signals, the model of {rows} rows is that of one run"),
-    ]
-    for good, text in results:
-        print(f"{'pass' if good else 'FAIL'}\t{text}")
-    raise SystemExit(not all(good for good, _ in results))
+    finish(
+        [
+            (waited <= SECONDS, f"first checkpoint {waited:.2f} s after the tenth row ({starting:.1f} s to start)"),
+            (not wrong, f"exit codes of {options.signals} signals: {dict(codes)}; wrong: {wrong[:3]}"),
+            (same, f"after {learned} rows learned between signals, the model of {rows} rows is that of one run"),
+        ]
+    )
 
 
 if __name__ == "__main__":

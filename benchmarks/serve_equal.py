@@ -18,6 +18,7 @@ from pathlib import Path
 import httpx
 
 from benchmarks.common.service import Server
+from benchmarks.common.verdicts import finish
 from benchmarks.tables import TARGETS, folder
 
 SECONDS = 3.0  # until the page is live
@@ -50,10 +51,9 @@ def compare(name: str, most: int | None, scratch: Path) -> tuple[bool, str]:
     evaluated = bomkl("eval", str(rows), *label, "-q", *(["--algorithm", "auto-regression"] if numbers else []))
     errors = [pushed["error"], served, evaluated["error"]]
     same = max(errors) - min(errors) <= 1e-9 * max(errors)  # numbers are added up in another order
-    good = same and live <= SECONDS
+    met = same and live <= SECONDS
     figures = ", ".join(f"{what} {error:.6f}" for what, error in zip(("push", "state", "eval"), errors, strict=True))
-    verdict = "pass" if good else "FAIL"
-    return good, f"{verdict}\t{name}: {figures} after {int(pushed['rows'])} rows; live in {live:.2f} s"
+    return met, f"{name}: {figures} after {int(pushed['rows'])} rows; live in {live:.2f} s"
 
 
 def main() -> None:
@@ -61,13 +61,12 @@ def main() -> None:
     parser.add_argument("--tables", nargs="*", default=list(TARGETS), choices=TARGETS)
     parser.add_argument("--rows", type=int, default=None, help="first rows of each table only")
     options = parser.parse_args()
-    passed = True
+    verdicts = []
     for name in options.tables:
         with tempfile.TemporaryDirectory() as scratch:
-            good, line = compare(name, options.rows, Path(scratch))
-        print(line, flush=True)
-        passed &= good
-    raise SystemExit(not passed)
+            verdicts.append(compare(name, options.rows, Path(scratch)))
+        print(verdicts[-1][1], flush=True)
+    finish(verdicts)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 
 from benchmarks.common.service import Server
+from benchmarks.common.verdicts import finish
 from bomkl.serve.log import Log
 from bomkl.serve.replay import Replay, Report
 
@@ -80,5 +81,16 @@ def main() -> None:
     parser.add_argument("--megabytes", type=int, default=2)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        for name, value in run(Path(scratch), options.megabytes).items():
-            print(f"{name}\t{value}")
+        found = run(Path(scratch), options.megabytes)
+    for name, value in found.items():
+        print(f"{name}\t{value}")
+    statuses = found["statuses"]
+    finish(
+        [
+            (statuses.get(507, 0) > 0 and set(statuses) <= {200, 507}, f"statuses {statuses}: 200 and 507 only"),
+            (found["lost"] == 0, f"{found['lost']} acknowledged rows lost"),
+            (found["learned twice"] == 0, f"{found['learned twice']} rows learned twice"),
+            (found["snapshots wrong"] == 0, f"{found['snapshots wrong']} snapshots wrong"),
+            (found["exit code"] == 0, f"exit code {found['exit code']}"),
+        ]
+    )

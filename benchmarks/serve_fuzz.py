@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 
 from benchmarks.common.service import Server
+from benchmarks.common.verdicts import finish
 from bomkl.progress import progress_bar
 
 JSON, NDJSON, ARROW = "application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream"
@@ -157,3 +158,12 @@ def main() -> None:
         figures["ended well"] = server.stop() == 0
     for name, value in figures.items():
         print(f"{name}\t{value}")
+    refused = all(400 <= status < 500 for status in figures["statuses"])
+    finish(
+        [
+            (refused, f"{options.bodies} malformed bodies: {figures['statuses']}"),
+            (figures["without a field"] == 0, f"{figures['without a field']} refusals name no field"),
+            (done.returncode == 0, f"schemathesis: {figures['schemathesis']}, no 5xx"),
+            (figures["ended well"], "the service ended well"),
+        ]
+    )

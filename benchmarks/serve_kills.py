@@ -23,6 +23,7 @@ import httpx
 import numpy as np
 
 from benchmarks.common.service import Server, learn_until_acknowledged
+from benchmarks.common.verdicts import finish
 from bomkl import AutoMKLClassifier, modelfile
 from bomkl.progress import progress_bar
 from bomkl.serve.columns import Columns
@@ -157,5 +158,15 @@ def main() -> None:
     parser.add_argument("--budget", type=int, default=100)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        for name, value in run(Path(scratch) / "data", options.kills, options.seed, options.budget).items():
-            print(f"{name.replace('_', ' ')}\t{value}")
+        found = run(Path(scratch) / "data", options.kills, options.seed, options.budget)
+    for name, value in found.items():
+        print(f"{name.replace('_', ' ')}\t{value}")
+    finish(
+        [
+            (found["acknowledged"] > 0 and found["lost"] == 0, f"{found['lost']} acknowledged rows lost"),
+            (found["twice"] == 0, f"{found['twice']} rows learned twice"),
+            (found["never_sent"] == 0, f"{found['never_sent']} rows in the log that were never sent"),
+            (found["model_is_that_of_one_run"], "the model is, byte for byte, that of one run over the log"),
+            (found["log_intact"] == "ok", "the log is intact"),
+        ]
+    )

@@ -19,10 +19,14 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common.service import Server
+from benchmarks.common.verdicts import finish
 from benchmarks.peers import stream
 from bomkl import AutoMKLClassifier
 from bomkl.progress import progress_bar
 
+SLOWEST = 25.0  # ms
+BULK_SHARE = 0.6
+FLAT = 1.1  # memory at the end of full load, as a multiple of that at its beginning
 WARM_UP = 5000  # rows learned before anything is measured: the budget is full, and weak kernels are gone
 
 
@@ -144,5 +148,16 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=10, help="of full load, watching the memory")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        for name, value in run(Path(scratch) / "data", options.seconds, options.rate, options.minutes).items():
-            print(f"{name}\t{value}")
+        found = run(Path(scratch) / "data", options.seconds, options.rate, options.minutes)
+    for name, value in found.items():
+        print(f"{name}\t{value}")
+    slow, share = found["predict p99, ms"], found["share"]
+    verdicts = [
+        (slow < SLOWEST, f"p99 of a prediction {slow} ms, at {options.rate:g} predictions and rows to learn a second"),
+        (found["failed"] == 0, f"{found['failed']} of {found['requests']} requests failed"),
+        (share >= BULK_SHARE, f"bulk learning at {share:.0%} of the rate in this process"),
+        (found["ended well"], "the service ended well"),
+    ]
+    if memory := found.get("MiB in the first and last quarter"):
+        verdicts.append((memory[1] <= FLAT * memory[0], f"memory {memory[0]} and then {memory[1]} MiB"))
+    finish(verdicts)
