@@ -36,8 +36,7 @@ def _small_blocks():
     with pytest.MonkeyPatch.context() as patch:
         for module in (rounds, sum_engine, engine):
             patch.setattr(module, "ROUND_BLOCK", 32)
-        for module in (engine, errors):
-            patch.setattr(module, "CHUNK_BLOCKS", 4)
+        patch.setattr(errors, "CHUNK_BLOCKS", 4)
         for module in (newton, device_rows):
             patch.setattr(module, "ROWS", 128)
         patch.setattr(device_rows.TorchRows, "rows_at_once", 256)
@@ -268,7 +267,7 @@ for task, outputs, forgets in (
     parts = learned(task, outputs, forgets, [(0, 4), (4, 9)])
     for name in ("f", "M", "c", "a", "trace", "E", "D"):
         mine, other, again = (getattr(each, name).cpu() for each in (seen, expected, parts))
-        np.testing.assert_allclose(mine, other, rtol=1e-6, atol=1e-9, err_msg=f"{task} {name}")
+        np.testing.assert_allclose(mine, other, rtol=1e-3, atol=1e-5, err_msg=f"{task} {name}")
         assert torch.equal(mine, again), (task, name)
 print("the same")
 """

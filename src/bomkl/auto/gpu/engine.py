@@ -22,7 +22,7 @@ from bomkl.auto.component import Component, RoundsComponent
 from bomkl.auto.constants import KERNELS
 from bomkl.auto.features import Features
 from bomkl.auto.geometry import Float, Geometry
-from bomkl.auto.gpu.errors import CHUNK_BLOCKS, MOST_PRODUCT_BYTES, on_device
+from bomkl.auto.gpu.errors import MOST_PRODUCT_BYTES, chunk_blocks, on_device
 from bomkl.auto.gpu.kernels import add_fixed
 from bomkl.auto.gpu.losses import errors, losses, pulls_and_curvature
 from bomkl.auto.gpu.model import DeviceCombination, DeviceFeatures, DeviceViews, tensor
@@ -53,12 +53,14 @@ class TorchEngine:
         torch.linalg.cholesky_ex(torch.eye(1, dtype=torch.float64, device=self.device))
         self.rows: RowEngine | None = TorchRows(self.device)
         self._held: dict[str, tuple[Any, Any]] = {}
+        self._triangles: list[tuple[Whole, Any]] = []  # information of the last sums, here and on the device
 
     def scores(self, learner: RowLearner, X: Any, run: Mapper) -> Float:
         """Score rows."""
         with on_device(learner.settings.budget):
             model = self._model(learner)
-            parts = [model.scores(rows.double())[:n] for n, (rows,) in self._chunks(X)]
+            chunks = self._chunks(_chunk_rows(learner), X)
+            parts = [model.scores(rows.double())[:n] for n, (rows,) in chunks]
             return _to_host(parts, learner.outputs)
 
     def sums(
@@ -69,10 +71,11 @@ class TorchEngine:
             model = self._model(learner)
             sums = DeviceSums(learner, log_rows, self.device)
             parts = []
-            for n, (rows, y, w) in self._chunks(X, targets, weight):
+            for n, (rows, y, w) in self._chunks(_chunk_rows(learner), X, targets, weight):
                 real = torch.arange(len(rows), device=self.device) < n
                 parts.append(model.add(rows.double(), y, w, real, sums)[:n])
-            return _to_host(parts, learner.outputs), sums.on_host(len(targets))
+            on_host, self._triangles = sums.on_host(len(targets))
+            return _to_host(parts, learner.outputs), on_host
 
     def learned(self, regressions: list[Information], sums: Sums, run: Mapper) -> list[Information]:
         """Take the sums of a round in by one Newton step of each component."""
@@ -82,11 +85,14 @@ class TorchEngine:
             return [self._learned(each, triangle, unit, pull) for each, triangle, pull in parts]
 
     def _learned(self, before: Information, triangle: Whole, unit: float, pull: Float) -> Information:
-        matrix = tensor(before.matrix, self.device) + _full(tensor(triangle, self.device), before.rank) / unit
+        old = before.on_device if isinstance(before, DeviceInformation) else tensor(before.matrix, self.device)
+        here = next((each for array, each in self._triangles if array is triangle), None)
+        gain = _full(tensor(triangle, self.device) if here is None else here, before.rank)
+        matrix = old + gain / unit
         step = solution(matrix, tensor(pull.T, self.device))
         w = before.w.copy()
         w[:, : before.rank] += step.T.cpu().numpy()
-        return Information(w, matrix.cpu().numpy())
+        return DeviceInformation(w, matrix)
 
     def build(
         self, X: Float, targets: Float, weight: Float, settings: LearnerSettings, task: Task, run: Mapper
@@ -106,14 +112,13 @@ class TorchEngine:
                 DeviceFitting(self.device, RoundsComponent, settings.budget),
             )
 
-    def _chunks(self, *arrays: Any) -> Iterator[tuple[int, list[Any]]]:
+    def _chunks(self, size: int, *arrays: Any) -> Iterator[tuple[int, list[Any]]]:
         """Chunks of arrays on the device, and how many of their rows are real; the next is sent while one is in use."""
-        size = CHUNK_BLOCKS * ROUND_BLOCK
 
         def send(begin: int) -> tuple[int, list[Any]]:
             parts = [each[begin : begin + size] for each in arrays]
             parts = [each.toarray() if hasattr(each, "toarray") else each for each in parts]
-            return len(parts[0]), [self._padded(each) for each in parts]
+            return len(parts[0]), [self._padded(each, size) for each in parts]
 
         begins = range(0, arrays[0].shape[0], size)
         with ThreadPoolExecutor(1) as pool:
@@ -124,14 +129,14 @@ class TorchEngine:
                     coming.append(pool.submit(send, begin))
                 yield chunk
 
-    def _padded(self, array: Any) -> Any:
+    def _padded(self, array: Any, size: int) -> Any:
         """Copy rows to the device behind the work that goes on there, and add rows of zeros up to a whole chunk."""
         here = (
             torch.from_numpy(np.ascontiguousarray(array)) if isinstance(array, np.ndarray) else torch.as_tensor(array)
         )
         if self.device.type == "cuda" and here.device.type == "cpu":
             here = here.pin_memory()
-        out = torch.zeros((CHUNK_BLOCKS * ROUND_BLOCK, *here.shape[1:]), dtype=here.dtype, device=self.device)
+        out = torch.zeros((size, *here.shape[1:]), dtype=here.dtype, device=self.device)
         out[: len(here)].copy_(here, non_blocking=True)
         return out
 
@@ -204,7 +209,7 @@ class _DeviceModel:
 
     def _numbers(self, S: Any, combined: Any, candidates: Any, clipped: Any, y: Any, weight: Any, real: Any) -> Any:
         """Add up what each block says to the combination, in the order of `Sums.combination`."""
-        task, blocks = self._task, CHUNK_BLOCKS
+        task, blocks = self._task, len(S) // ROUND_BLOCK
 
         def per_block(values: Any) -> Any:
             return values.reshape(blocks, ROUND_BLOCK, -1).sum(dim=1)
@@ -248,16 +253,17 @@ class DeviceSums:
     def add_component(self, i: int, F: Any, pull: Any, curvature: Any) -> None:
         """Add sum h x x' and sum x (y - p) of each block."""
         rank = self._shape.ranks[i]
-        F = F.reshape(CHUNK_BLOCKS, ROUND_BLOCK, -1)
-        weighted = F * curvature.reshape(CHUNK_BLOCKS, ROUND_BLOCK, 1)
+        count = len(F) // ROUND_BLOCK
+        F = F.reshape(count, ROUND_BLOCK, -1)
+        weighted = F * curvature.reshape(count, ROUND_BLOCK, 1)
         transposed = F.transpose(1, 2)
         for (first, end), sums in zip(panels(F.shape[2]), self._information[i], strict=True):
-            group = max(1, min(CHUNK_BLOCKS, MOST_PRODUCT_BYTES // (4 * sums.numel())))
-            for begin in range(0, CHUNK_BLOCKS, group):
+            group = max(1, min(count, MOST_PRODUCT_BYTES // (4 * sums.numel())))
+            for begin in range(0, count, group):
                 blocks = slice(begin, begin + group)
                 product = torch.bmm(transposed[blocks, first:], weighted[blocks, :, first:end])
                 add_fixed(product, self._units[0], sums)
-        pulls = torch.bmm(pull.reshape(CHUNK_BLOCKS, ROUND_BLOCK, -1).transpose(1, 2), F)[:, :, :rank]
+        pulls = torch.bmm(pull.reshape(count, ROUND_BLOCK, -1).transpose(1, 2), F)[:, :, :rank]
         self._add_numbers(pulls.double(), self._pulls[i])
 
     def add_combination(self, numbers: Any) -> None:
@@ -271,16 +277,46 @@ class DeviceSums:
         sums[0] += whole.long().sum(dim=0)
         sums[1] += ((values - whole / coarse) * fine).round().long().sum(dim=0)
 
-    def on_host(self, rows: int) -> Sums:
-        """Give the sums of so many rows as `Sums`."""
+    def on_host(self, rows: int) -> tuple[Sums, list[tuple[Whole, Any]]]:
+        """Give the sums of so many rows as `Sums`, and their information also on the device."""
         out = Sums.zeros(self._shape, self._log_rows)
         out.rows = rows
-        out.information = [
-            _triangle(parts, rank) for parts, rank in zip(self._information, self._shape.ranks, strict=True)
-        ]
+        triangles = [_triangle(*each) for each in zip(self._information, self._shape.ranks, strict=True)]
+        out.information = [fetched(each) for each in triangles]
         numbers = [torch.cat([*(each[k].flatten() for each in self._pulls), self._combination[k]]) for k in range(2)]
         out.coarse, out.fine = (each.cpu().numpy() for each in numbers)
-        return out
+        return out, list(zip(out.information, triangles, strict=True))
+
+
+class DeviceInformation(Information):
+    """Information whose matrix is on a device, and comes to the processor when it is asked for."""
+
+    def __init__(self, w: Float, on_device: Any) -> None:
+        self.w, self.on_device = w, on_device
+        self._fetched: Float | None = None
+
+    @property
+    def matrix(self) -> Float:  # type: ignore[override]
+        """The matrix, on the processor."""
+        if self._fetched is None:
+            self._fetched = self.on_device.cpu().numpy()
+        return self._fetched
+
+    @property
+    def rank(self) -> int:
+        """Features in use, the constant included."""
+        return len(self.on_device)
+
+
+def fetched(tensor: Any) -> Any:
+    """Copy a tensor to an array; from a GPU to memory that it writes by itself."""
+    if tensor.device.type != "cuda":
+        return tensor.numpy()
+    return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor).numpy()
+
+
+def _chunk_rows(learner: RowLearner) -> int:
+    return ROUND_BLOCK * chunk_blocks(max(each.features.width for each in newton_parts(learner)))
 
 
 def panels(width: int) -> list[tuple[int, int]]:
@@ -295,15 +331,14 @@ def panels(width: int) -> list[tuple[int, int]]:
     return [(first, min(first + step, width)) for first in range(0, width, step)]
 
 
-def _triangle(parts: list[Any], rank: int) -> Whole:
+def _triangle(parts: list[Any], rank: int) -> Any:
     """Lower block triangle, as `Sums.information` has it, of panels whose rows begin at their diagonal."""
     blocks, first = [], 0
     for part in parts:
         columns = range(0, min(part.shape[1], rank - first), TILE)
         blocks += [part[column : rank - first, column : column + TILE].flatten() for column in columns]
         first += part.shape[1]
-    triangle: Whole = torch.cat(blocks).cpu().numpy()
-    return triangle
+    return torch.cat(blocks)
 
 
 def _full(triangle: Any, rank: int) -> Any:

@@ -11,7 +11,19 @@ from bomkl._core import ROUND_BLOCK
 from bomkl.auto.constants import KERNELS
 
 CHUNK_BLOCKS = 128  # blocks worked on together: with fewer, starting work takes longer than the work
+_WIDE = 1024  # features beyond it make enough work of an eighth of that
 MOST_PRODUCT_BYTES = 1 << 30  # of the products of the blocks of one component
+
+
+def chunk_blocks(width: int) -> int:
+    """Blocks of rows worked on together, for features of some width: a call with fewer rows takes as long.
+
+    Examples
+    --------
+    >>> chunk_blocks(512), chunk_blocks(4096)
+    (128, 16)
+    """
+    return CHUNK_BLOCKS if width <= _WIDE else max(CHUNK_BLOCKS // 8, 1)
 
 
 def bytes_needed(budget: int) -> int:
@@ -20,11 +32,12 @@ def bytes_needed(budget: int) -> int:
     Examples
     --------
     >>> round(bytes_needed(1000) / 2**30, 1), round(bytes_needed(16000) / 2**30, 1)
-    (3.2, 25.2)
+    (3.2, 8.1)
     """
     ranks = [choice.share * budget for choice in KERNELS]
     held = sum(13 * rank * rank for rank in ranks)  # whitening and information, or whitening and three covariances
-    return int(held + 40 * CHUNK_BLOCKS * ROUND_BLOCK * max(ranks) + 2 * MOST_PRODUCT_BYTES)
+    chunk = chunk_blocks(int(max(ranks))) * ROUND_BLOCK
+    return int(held + 40 * chunk * max(ranks) + 2 * MOST_PRODUCT_BYTES)
 
 
 def budget_that_fits(free: int) -> int:

@@ -1,7 +1,8 @@
 """One block of online Newton regression on a device: rows that depend on each other, for all components at once.
 
 Everything is as in the core's `auto_newton.hpp`, and the names are those of its comments: M[s][u] = c[s] (x_s P_s x_u),
-L = I + (strict lower part of M^T), V = L^-1 U. What is computed here is E = L^-1, row by row, in double precision.
+L = I + (strict lower part of M^T), V = L^-1 U. What is computed here is E = L^-1, row by row. Triton computes E in
+single precision, as P and the products G are, and all that adds up over rows in double precision.
 """
 
 # mypy: disable-error-code="untyped-decorator,no-untyped-def"
@@ -107,28 +108,34 @@ if triton is not None:
         square, rows = m * N * N, m * N
         first, last = tl.load(span), tl.load(span + 1)
         done = i < first
-        e = tl.zeros((N, N), tl.float64)
+        e = tl.zeros((N, N), tl.float32)
         changes = tl.load(c + rows + i, mask=done, other=0.0)
         steps = tl.load(a + (rows + i[:, None]) * outputs + k[None, :], mask=done[:, None] & used[None, :], other=0.0)
         loose = tl.load(loosen + m)
         most, size = tl.load(trace + 2 * m), tl.load(trace + 2 * m + 1)
         u = first * 0
+        g = tl.load(G + square + j)
         while u < last:
-            g = tl.load(G + square + u * N + j).to(tl.float64)
+            following_g = tl.load(
+                G + square + (u + 1) * N + j, mask=u + 1 < last, other=0.0
+            )  # while this row is learned
+            at = f + (rows + u) * outputs + k
+            start = tl.load(at, mask=used, other=0.0)
+            target = tl.load(y + u * outputs + k, mask=used, other=0.0)
+            counted = tl.load(weight + u)
+            variance = tl.load(G + square + u * N + u).to(tl.float64)
             column = tl.sum(e * g[None, :], axis=1)  # x_s P_s x_u of s < u: rows of e from u on are still zero
-            factors = changes * column
+            factors = changes.to(tl.float32) * column
             if u < first:
-                factors = tl.load(M + square + i * N + u, mask=i < u, other=0.0)
-            own = tl.where(j == u, 1.0, 0.0).to(tl.float64) - tl.sum(factors[:, None] * e, axis=0)
+                factors = tl.load(M + square + i * N + u, mask=i < u, other=0.0).to(tl.float32)
+            own = tl.where(j == u, 1.0, 0.0) - tl.sum(factors[:, None] * e, axis=0)
             e = tl.where(i[:, None] == u, own[None, :], e)
             if u >= first:
-                tl.store(M + square + i * N + u, factors, mask=i < u)
-                at = f + (rows + u) * outputs + k
-                score = tl.load(at, mask=used, other=0.0) + tl.sum(steps * column[:, None], axis=0)
+                tl.store(M + square + i * N + u, factors.to(tl.float64), mask=i < u)
+                precise = column.to(tl.float64)
+                score = start + tl.sum(steps * precise[:, None], axis=0)
                 tl.store(at, score, mask=used)
-                target = tl.load(y + u * outputs + k, mask=used, other=0.0)
-                counted = tl.load(weight + u)
-                variance = tl.load(G + square + u * N + u).to(tl.float64) - tl.sum(factors * column)
+                variance -= tl.sum(changes * precise * precise)
                 q = tl.maximum(variance, 1e-12)
                 if TASK >= 2:
                     residual = (target - score) / (1 + counted * q)
@@ -144,43 +151,62 @@ if triton is not None:
                         step = tl.where(tl.abs(residual) > 1.0, tl.where(residual > 0, counted, -counted), step)
                     change = h / (1 + h * q) - tl.minimum(loose * h, 0.5) / q
                 else:
+                    # z = score + q weight (y - p(z))
                     reach = q * counted
+                    low = score - reach * (1 - target)
                     z = score
                     p = score * 0.0
-                    moved = q * 0.0 + 1.0
                     turns = 0
-                    while (moved >= 1e-6) & (turns < 12):  # z = f + q weight (y - p(z))
-                        if TASK == 0:
+                    if TASK == 0:  # Newton's method: near in single precision, two more steps in double precision
+                        near, base, least = score.to(tl.float32), score.to(tl.float32), low.to(tl.float32)
+                        wanted, distance = target.to(tl.float32), reach.to(tl.float32)
+                        moved = distance * 0.0 + 1.0
+                        while (moved >= 1e-3) & (turns < 12):
+                            chance = 1 / (1 + tl.exp(-near))
+                            slope = 1 + distance * chance * (1 - chance)
+                            following = near - (near - base - distance * (wanted - chance)) / slope
+                            following = tl.minimum(tl.maximum(following, least), least + distance)
+                            moved = tl.max(tl.abs(following - near))
+                            near = following
+                            turns += 1
+                        z = near.to(tl.float64)
+                        turns = 0
+                        while turns < 2:
                             p = 1 / (1 + tl.exp(-z))
-                        else:
-                            top = tl.max(tl.where(used, z, -float("inf")))
-                            p = tl.where(used, tl.exp(z - top), 0.0)
+                            z = z - (z - score - reach * (target - p)) / (1 + reach * p * (1 - p))
+                            z = tl.minimum(tl.maximum(z, low), low + reach)
+                            turns += 1
+                    else:
+                        change_of_z = q * 0.0 + 1.0
+                        while (change_of_z >= 1e-6) & (turns < 12):
+                            p = tl.where(used, tl.exp(z - tl.max(tl.where(used, z, -float("inf")))), 0.0)
                             p = p / tl.sum(p)
-                        low = score - reach * (1 - target)
-                        following = z - (z - score - reach * (target - p)) / (1 + reach * p * (1 - p))
-                        following = tl.minimum(tl.maximum(following, low), low + reach)
-                        moved = tl.max(tl.where(used, tl.abs(following - z), 0.0))
-                        z = following
-                        turns += 1
+                            before = z
+                            z = z - (z - score - reach * (target - p)) / (1 + reach * p * (1 - p))
+                            z = tl.minimum(tl.maximum(z, low), low + reach)
+                            change_of_z = tl.max(tl.where(used, tl.abs(z - before), 0.0))
+                            turns += 1
                     step = counted * (target - p)
                     h = counted * tl.maximum(tl.max(tl.where(used, p * (1 - p), 0.0)), 1e-5)
                     change = h / (1 + h * q) - tl.minimum(4 * loose * h, 0.5) / q
                 change = tl.where(variance > 0, change, 0.0)
                 if FORGETS:
                     products = tl.load(lengths + square + i[:, None] * N + j[None, :])
-                    length = tl.sum(tl.sum(products * own[None, :], axis=1) * own)
+                    direction = own.to(tl.float64)
+                    length = tl.sum(tl.sum(products * direction[None, :], axis=1) * direction)
                     bound = -tl.maximum(most - size, 0.0) / tl.maximum(length, 1e-300)
                     change = tl.where((change >= 0) | (size - change * length <= most), change, bound)
                     size -= change * length
                 steps = tl.where(i[:, None] == u, step[None, :], steps)
                 changes = tl.where(i == u, change, changes)
+            g = following_g
             u += 1
         learned = (i >= first) & (i < last)
         tl.store(c + rows + i, changes, mask=learned)
         tl.store(a + (rows + i[:, None]) * outputs + k[None, :], steps, mask=learned[:, None] & used[None, :])
-        tl.store(E + square + i[:, None] * N + j[None, :], e)
-        roots = tl.sqrt(tl.abs(changes))
-        tl.store(D + square + i[:, None] * N + j[None, :], (roots[:, None] * e).to(tl.float32))
+        tl.store(E + square + i[:, None] * N + j[None, :], e.to(tl.float64))
+        roots = tl.sqrt(tl.abs(changes)).to(tl.float32)
+        tl.store(D + square + i[:, None] * N + j[None, :], roots[:, None] * e)
         if FORGETS:
             tl.store(trace + 2 * m + 1, size)
 
