@@ -1,13 +1,17 @@
-"""`bomkl bench gpu`: learning in rounds on a GPU, rows a second and error against budget, beside the processor.
+"""`bomkl bench gpu`: learning on a GPU, rows a second and error against budget, beside the processor.
 
 Needs PyTorch and a GPU. What is measured: the device's limits (float32 products, copies), a generated stream from
-host memory at several budgets, both engines on the data sets at the same budget and seed, and one long stream.
+host memory at several budgets in rounds and row by row, both engines on the data sets at the same budget and seed,
+error against seconds on one of them, and one long stream.
 """
 
 from __future__ import annotations
 
+import pickle
 import resource
 from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -21,7 +25,10 @@ from bomkl import AutoMKLClassifier
 from bomkl.experiments.datasets import MissingDataError
 
 BUDGETS = (250, 1000, 4000, 8000, 16000)
+CURVE = (250, 500, 1000, 2000, 4000, 8000)  # budgets of error against seconds
+CORE_CURVE = 4000  # the largest of them for the processor
 SETS = ("german", "svmguide3", "madelon", "magic04", "a9a", "ijcnn1", "susy-sample", "codrna")
+ROW_BY_ROW = 20_000  # rows of a data set at most, where the processor learns row by row as well
 CALL = 1 << 20  # rows a call of the long stream
 
 
@@ -62,9 +69,11 @@ def operations(model: AutoMKLClassifier, columns: int) -> float:
     return float(sum(2 * rank * columns + 4 * rank * rank for rank in ranks))
 
 
-def learn(X: Any, y: Any, budget: int, device: str, seed: int = 0, n_jobs: int | None = None) -> tuple[Any, float]:
+def learn(
+    X: Any, y: Any, budget: int, device: str, n_jobs: int | None = None, update: str = "rounds"
+) -> tuple[Any, float]:
     """Learn a stream in calls; the model, and the seconds it took."""
-    model = AutoMKLClassifier(budget, update="rounds", device=device, n_jobs=n_jobs, random_state=seed)
+    model = AutoMKLClassifier(budget, update=update, device=device, n_jobs=n_jobs, random_state=0)
     begin = perf_counter()
     for start in range(0, len(y), CALL):
         model.partial_fit(X[start : start + CALL], y[start : start + CALL])
@@ -82,15 +91,47 @@ def by_budget(rows: int, sgemm: float, budgets: list[int]) -> Iterator[Row]:
         model.partial_fit(X[head : head + more], y[head : head + more])
         seconds = perf_counter() - begin
         speed = more / seconds
+        core = pickle.loads(pickle.dumps(model)).set_params(device="cpu", n_jobs=-1)
+        few = min(more, max(2048, int(131072 * (1000 / budget) ** 1.7)))
+        begin = perf_counter()
+        core.partial_fit(X[:few], y[:few])
+        core_speed = few / (perf_counter() - begin)
         yield {
             "what": "budget",
             "budget": budget,
             "rows": more,
             "rank": max(component.regression.rank for component in model._learner.components),
             "rows_per_second": speed,
+            "rows_per_second_of_the_core": core_speed,
             "of_sgemm": speed * operations(model, X.shape[1]) / 1e12 / sgemm,
             "mistakes": model.mistakes_ / model.n_seen_,
         }
+
+
+def row_by_row(rows: int, budgets: list[int]) -> Iterator[Row]:
+    """Rows a second from host memory when each row is learned from at once, with trees and without."""
+    X, y = susy_like(rows)
+    for budget in budgets:
+        for trees in (False, True):
+            head = 4 * budget + 4096
+            more = min(rows - head, int(4e8 / budget))
+            model = AutoMKLClassifier(budget, device="cuda", trees=trees, n_jobs=-1, random_state=0)
+            model.partial_fit(X[:head], y[:head]).partial_fit(X[head : head + 16384], y[head : head + 16384])
+            begin = perf_counter()
+            model.partial_fit(X[head : head + more], y[head : head + more])
+            speed = more / (perf_counter() - begin)
+            core = pickle.loads(pickle.dumps(model)).set_params(device="cpu")
+            few = max(1024, int(2e7 / budget))
+            begin = perf_counter()
+            core.partial_fit(X[:few], y[:few])
+            yield {
+                "what": "row by row",
+                "budget": budget,
+                "trees": trees,
+                "rows_per_second": speed,
+                "rows_per_second_of_the_core": few / (perf_counter() - begin),
+                "mistakes": model.mistakes_ / model.n_seen_,
+            }
 
 
 def data_sets(budget: int, names: list[str], devices: list[str]) -> Iterator[Row]:
@@ -102,16 +143,51 @@ def data_sets(budget: int, names: list[str], devices: list[str]) -> Iterator[Row
             yield {"what": "data set", "dataset": name, "not_run": str(error)}
             continue
         for device in devices:
-            model, seconds = learn(X, y, budget, device, n_jobs=-1)
-            yield {
-                "what": "data set",
-                "dataset": name,
-                "device": device,
-                "budget": budget,
-                "rows": len(y),
-                "seconds": seconds,
-                "mistakes": model.mistakes_ / model.n_seen_,
-            }
+            for update in ("rounds", "rows"):
+                n = ROW_BY_ROW if update == "rows" else len(y)
+                yield {"what": "data set", **learned(name, X[:n], y[:n], budget, device, update)}
+
+
+def learned(name: str, X: Any, y: Any, budget: int, device: str, update: str) -> Row:
+    """Mistakes and seconds of one engine on one data set."""
+    model, seconds = learn(X, y, budget, device, n_jobs=-1, update=update)
+    return {
+        "dataset": name,
+        "device": device,
+        "update": update,
+        "budget": budget,
+        "rows": len(y),
+        "seconds": seconds,
+        "mistakes": model.mistakes_ / model.n_seen_,
+    }
+
+
+def error_against_seconds(name: str, budgets: list[int], devices: list[str]) -> Iterator[Row]:
+    """Mistakes and seconds on one data set, from small budgets to large ones."""
+    X, y = stream(name, 0)
+    for device in devices:
+        for budget in budgets:
+            if device == "cuda" or budget <= CORE_CURVE:
+                yield {"what": "curve", **learned(name, X, y, budget, device, "rounds")}
+
+
+def draw(rows: list[Row], path: Path) -> None:
+    """Draw error against seconds."""
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    for device, label in (("cpu", "processor, all cores"), ("cuda", "GPU")):
+        points = [each for each in rows if each["device"] == device]
+        axes.plot([each["seconds"] for each in points], [100 * each["mistakes"] for each in points], "o-", label=label)
+        for each in points:
+            place = (each["seconds"], 100 * each["mistakes"])
+            axes.annotate(f"{each['budget']:,}", place, xytext=(5, 5), textcoords="offset points", fontsize=8)
+    axes.set_xscale("log")
+    axes.set_xlabel("seconds")
+    axes.set_ylabel("wrong, %")
+    axes.set_title(f"{rows[0]['dataset']}: {rows[0]['rows']:,} rows in rounds; numbers are budgets")
+    axes.legend()
+    figure.savefig(path)
 
 
 def long_stream(rows: int, budget: int, compared: int) -> Iterator[Row]:
@@ -158,12 +234,19 @@ def show(row: Row) -> str:
     if row["what"] == "budget":
         return (
             f"budget {row['budget']:>6,}, rank {row['rank']:>5,}: {row['rows_per_second']:>12,.0f} rows/s, "
-            f"{row['of_sgemm']:.0%} of sgemm, {row['mistakes']:.2%} wrong"
+            f"{row['of_sgemm']:.0%} of sgemm, {row['mistakes']:.2%} wrong; "
+            f"the processor {row['rows_per_second_of_the_core']:,.0f} rows/s"
         )
-    if row["what"] == "data set":
+    if row["what"] == "row by row":
         return (
-            f"{row['dataset']:12} {row['device']:5} budget {row['budget']:>6,}: {row['mistakes']:.2%} wrong, "
-            f"{row['seconds']:.2f} s"
+            f"row by row, budget {row['budget']:>6,}, {'with' if row['trees'] else 'without'} trees: "
+            f"{row['rows_per_second']:>9,.0f} rows/s, {row['mistakes']:.2%} wrong; "
+            f"one core {row['rows_per_second_of_the_core']:,.0f} rows/s"
+        )
+    if row["what"] in ("data set", "curve"):
+        return (
+            f"{row['dataset']:12} {row['device']:5} {row['update']:6} budget {row['budget']:>6,}: "
+            f"{row['mistakes']:.2%} wrong, {row['seconds']:.2f} s"
         )
     if row["what"] == "beginning":
         return (
@@ -184,6 +267,8 @@ def main() -> None:
     options.add_argument("--datasets", default=",".join(SETS), help="data sets, separated by commas")
     options.add_argument("--devices", default="cuda,cpu", help="for the data sets")
     options.add_argument("--budgets", default=",".join(map(str, BUDGETS)), help="budgets, separated by commas")
+    options.add_argument("--row-budgets", default="250,1000,4000", help="budgets row by row, separated by commas")
+    options.add_argument("--curve", default="ijcnn1", help="data set for error against seconds; empty: none")
     options.add_argument("--budget", type=int, default=1000, help="for the data sets and the long stream")
     chosen = options.parse_args()
 
@@ -192,6 +277,15 @@ def main() -> None:
         yield first
         if chosen.datasets:
             yield from data_sets(chosen.budget, chosen.datasets.split(","), chosen.devices.split(","))
+        if chosen.row_budgets:
+            yield from row_by_row(2_000_000, [int(text) for text in chosen.row_budgets.split(",")])
+        if chosen.curve:
+            curve = []
+            for row in error_against_seconds(chosen.curve, list(CURVE), chosen.devices.split(",")):
+                curve.append(row)
+                yield row
+            if chosen.out and find_spec("matplotlib"):
+                draw(curve, Path(chosen.out) / "gpu.svg")
         if chosen.long:
             yield from long_stream(chosen.long, chosen.budget, 2 * CALL)
         if chosen.budgets:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +54,24 @@ def kernel_matrix(kernel: str, scale: float, a: Float, b: Float) -> Float:
     return np.exp(-distances * scale)
 
 
+def chosen_and_whitening(kernel: str, scale: float, landmarks: Float) -> tuple[NDArray[np.int64], Float]:
+    """Choose the landmarks that no others stand for; return their numbers and what whitens their kernel values."""
+    return whitening_of(kernel_matrix(kernel, scale, landmarks, landmarks), _inverse)
+
+
+def whitening_of(gram: Float, inverse: Callable[[Float], Any]) -> tuple[NDArray[np.int64], Any]:
+    """Do it for a kernel matrix; `inverse` inverts a lower triangular factor."""
+    # No entry is negative, so the mean of the row sums is close to the largest eigenvalue. Landmarks that others
+    # stand for are left out; a triangular whitening costs the core half of what a full one does.
+    tolerance = _SMALLEST * gram.sum() / len(gram)
+    factor, order, rank, _ = dpstrf(gram, lower=1, tol=tolerance)
+    return order[:rank] - 1, inverse(factor[:rank, :rank]).T
+
+
+def _inverse(factor: Float) -> Float:
+    return np.tril(dtrtri(factor, lower=1)[0])
+
+
 @dataclass
 class KernelFeatures:
     """Nystrom features: ``kernel(x, landmarks) @ whiten``, then a constant 1."""
@@ -68,7 +87,15 @@ class KernelFeatures:
     support: NDArray[np.int64]
 
     @classmethod
-    def of(cls, geometry: str, kernel: str, width: float, rows: Single, support: NDArray[np.int64]) -> Self:
+    def of(
+        cls,
+        geometry: str,
+        kernel: str,
+        width: float,
+        rows: Single,
+        support: NDArray[np.int64],
+        choose: Callable[[str, float, Float], tuple[NDArray[np.int64], Any]] = chosen_and_whitening,
+    ) -> Self:
         """Build the map from kept rows in their view; `support` numbers the rows that are landmarks."""
         double = rows.astype(np.float64)
         landmarks = double[support]
@@ -78,17 +105,14 @@ class KernelFeatures:
             scale = 1 / (width * median_distance(double, city_block=True))
         else:
             scale = 0.5 / (width * median_distance(double)) ** 2
-        gram = kernel_matrix(kernel, scale, landmarks, landmarks)
-        # No entry is negative, so the mean of the row sums is close to the largest eigenvalue. Landmarks that others
-        # stand for are left out; a triangular whitening costs the core half of what a full one does.
-        factor, order, rank, _ = dpstrf(gram, lower=1, tol=_SMALLEST * gram.sum() / len(gram))
-        chosen = order[:rank] - 1
+        chosen, whitening = choose(kernel, scale, landmarks)
+        rank = len(chosen)
         landmarks, support = landmarks[chosen], support[chosen]
         tiles = packed(landmarks.T)
         norms = np.zeros(tiles.shape[0] * BLOCK, dtype=np.float32)
         norms[: len(landmarks)] = (landmarks**2).sum(axis=1)
-        whiten = np.zeros((rank, rank + 1))
-        whiten[:, :rank] = np.tril(dtrtri(factor[:rank, :rank], lower=1)[0]).T
+        whiten = np.zeros((rank, rank + 1), dtype=np.float32)
+        whiten[:, :rank] = whitening
         return cls(geometry, kernel, scale, tiles, norms, packed(whiten), int(rank), support)
 
     @property

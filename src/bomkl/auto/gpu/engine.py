@@ -25,7 +25,7 @@ from bomkl.auto.geometry import Float, Geometry
 from bomkl.auto.gpu.errors import MOST_PRODUCT_BYTES, chunk_blocks, on_device
 from bomkl.auto.gpu.kernels import add_fixed
 from bomkl.auto.gpu.losses import errors, losses, pulls_and_curvature
-from bomkl.auto.gpu.model import DeviceCombination, DeviceFeatures, DeviceViews, tensor
+from bomkl.auto.gpu.model import DeviceCombination, DeviceFeatures, DeviceViews, fetched, tensor
 from bomkl.auto.gpu.rows import TorchRows
 from bomkl.auto.information import Information
 from bomkl.auto.rebuild import Mapper
@@ -306,13 +306,6 @@ class DeviceInformation(Information):
     def rank(self) -> int:
         """Features in use, the constant included."""
         return len(self.on_device)
-
-
-def fetched(tensor: Any) -> Any:
-    """Copy a tensor to an array; from a GPU to memory that it writes by itself."""
-    if tensor.device.type != "cuda":
-        return tensor.numpy()
-    return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor).numpy()
 
 
 def _chunk_rows(learner: RowLearner) -> int:

@@ -9,14 +9,16 @@ import torch
 from numpy.typing import NDArray
 
 from bomkl.auto.component import Component, NewtonComponent, RoundsComponent
-from bomkl.auto.features import Features, KernelFeatures
+from bomkl.auto.features import Features, KernelFeatures, whitening_of
 from bomkl.auto.fit import LEAST_CURVATURE, ROUNDS, SMALL_NEWTON_STEP, SMALL_STEP
 from bomkl.auto.geometry import Float, Single, Views
 from bomkl.auto.gpu.errors import on_device
 from bomkl.auto.gpu.losses import means, pulls_and_curvature
-from bomkl.auto.gpu.model import DeviceFeatures, tensor
+from bomkl.auto.gpu.model import DeviceFeatures, fetched, tensor
 from bomkl.auto.information import Information
 from bomkl.auto.task import Task
+
+_MANY = 1024  # landmarks from which on moving their kernel matrix takes less time than computing it here
 
 
 class DeviceFitting:
@@ -39,8 +41,31 @@ class DeviceFitting:
         self, geometry: str, kernel: str, width: float, rows: Single, support: NDArray[np.int64]
     ) -> KernelFeatures:
         """Build the map of `KernelFeatures.of`."""
-        # on the processor: which landmarks stay must not depend on where the model learns
-        return KernelFeatures.of(geometry, kernel, width, rows, support)
+        if len(support) < _MANY:
+            return KernelFeatures.of(geometry, kernel, width, rows, support)
+        return KernelFeatures.of(geometry, kernel, width, rows, support, self._chosen_and_whitening)
+
+    def _chosen_and_whitening(self, kernel: str, scale: float, landmarks: Float) -> tuple[NDArray[np.int64], Any]:
+        """Do what `features.chosen_and_whitening` does, but for the choice itself: that is one pivot after another."""
+        with on_device(self._budget):
+            z = tensor(landmarks, self._device)
+            if kernel == "polynomial":
+                gram = (1 + z @ z.T * scale).square_()
+            elif kernel == "laplacian":
+                gram = torch.cdist(z, z, p=1.0).mul_(-scale).exp_()
+            else:
+                norms = (z * z).sum(dim=1)
+                gram = (norms[:, None] + norms[None] - 2 * z @ z.T).clamp_min_(0).mul_(-scale).exp_()
+            here = fetched(gram)
+            del gram
+        return whitening_of(here.T, self._inverse)  # it is symmetric, and so in the order of LAPACK
+
+    def _inverse(self, factor: Float) -> NDArray[np.float32]:
+        with on_device(self._budget):
+            lower = tensor(factor, self._device).tril()
+            eye = torch.eye(len(lower), dtype=lower.dtype, device=self._device)
+            inverse: NDArray[np.float32] = fetched(torch.linalg.solve_triangular(lower, eye, upper=False).float())
+            return inverse
 
     def means(
         self, features: Features, views: Views, y: Float, weight: Float, ridge: float, task: Task

@@ -23,6 +23,13 @@ def tensor(array: Any, device: Any, dtype: Any = None) -> Any:
     return torch.as_tensor(np.ascontiguousarray(array), device=device, dtype=dtype)
 
 
+def fetched(tensor: Any) -> Any:
+    """Copy a tensor to an array; from a GPU to memory that it writes by itself."""
+    if tensor.device.type != "cuda":
+        return tensor.numpy()
+    return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor).numpy()
+
+
 class DeviceViews:
     """`Geometry.views` for tensors."""
 
