@@ -254,7 +254,7 @@ def test_river_grows_classes_and_columns(case):
         model.learn_one(dict(zip("abc", row, strict=True)), t % 2)
     expected = BudgetMKLClassifier(kernels, **settings, random_state=5)
     expected.partial_fit(np.pad(X, ((0, 0), (0, 5))), np.arange(60) % 2)
-    grown = river._with_another_class(model._model)
+    grown = model._model._with_another_class()
     rows = np.pad(X, ((0, 0), (0, 5)))
     before = expected.decision_function(rows)
     assert_allclose(grown.decision_function(rows), np.column_stack([-before, before, 0 * before]), atol=1e-12)

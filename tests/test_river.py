@@ -54,7 +54,7 @@ def test_a_new_class_changes_nothing_that_was_learned(learner):
         assert after.shape[1] == len(model._labels)
     grown = river.BudgetMKLClassifier(KERNELS, learner, budget=12, seed=5)
     grown.learn_many(frame, pd.Series(y))
-    margins = river._with_another_class(grown._model).decision_function(grown._columns.rows(frame))
+    margins = grown._model._with_another_class().decision_function(grown._columns.rows(frame))
     np.testing.assert_allclose(margins, np.column_stack([-before, before, np.zeros(len(X))]), rtol=1e-9, atol=1e-9)
 
 

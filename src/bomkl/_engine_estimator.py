@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bomkl._core import Engine32, Engine64, after_fork_in_child, after_fork_in_parent, before_fork
 from bomkl._engine_config import TASKS, KernelCalls, combiner_record, kernel_name, kernel_record, learner_record
+from bomkl._engine_growth import widened
 from bomkl._guard import changing, unchanged_on_error
 from bomkl._repr import ShowsState, State, bytes_text, top_kernels
 from bomkl._validation import (
@@ -272,6 +273,12 @@ class EngineEstimator(ShowsState, BaseEstimator):  # type: ignore[misc]
             return self._engine.score_one(x)
         except (TypeError, ValueError):
             return None
+
+    def _with_columns(self, n_columns: int) -> Self:
+        """Return a model with more columns, all zero in the rows stored so far, so that it predicts as before."""
+        if not hasattr(self, "_engine") or self.n_features_in_ == n_columns:
+            return self
+        return widened(self, n_columns)
 
     def _check_learned(self) -> None:
         if self.n_seen_ == 0:

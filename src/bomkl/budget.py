@@ -14,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from bomkl._engine_estimator import LARGEST_WEIGHT, EngineEstimator, Float
+from bomkl._engine_growth import with_another_class
 from bomkl._validation import (
     check_as_many,
     check_choice,
@@ -340,6 +341,13 @@ class BudgetMKLClassifier(ClassifierMixin, EngineEstimator):  # type: ignore[mis
             )
         scores = self._learn(X, indices.astype(np.float64), weights, first)
         return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def _with_another_class(self) -> Self:
+        """Return a model with one more class, for which every row so far was an example of what it is not.
+
+        Classes are numbers from 0 on, and the new one is the next.
+        """
+        return with_another_class(self)
 
     def _label_number(self, y: Any) -> int | None:
         """Place of a label among the classes; None where it has none, or cannot be looked up."""

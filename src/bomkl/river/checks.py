@@ -1,0 +1,59 @@
+"""What a row and its label may hold; both are looked at before anything is learned."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+
+def number(name: Any, value: Any) -> float:
+    """Read the number of a feature."""
+    try:
+        found = float(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"The feature {name!r} must be a number. Got {value!r} instead; a OneHotEncoder of River encodes names."
+        ) from error
+    if not math.isfinite(found):
+        raise ValueError(f"The feature {name!r} must be a finite number. Got {value!r} instead.")
+    return found
+
+
+def check_numbers(x: Mapping[Any, Any]) -> None:
+    """Refuse a row before anything is learned from it, its names included."""
+    for name, value in x.items():
+        number(name, value)
+
+
+def check_frame(X: Any) -> None:
+    """Refuse rows before anything is learned from them."""
+    for name in X.columns:
+        for value in X[name]:
+            number(name, value)
+
+
+def check_label(label: Any) -> None:
+    """Refuse what could never be told from other labels, or be a key of the probabilities."""
+    try:
+        hash(label)
+    except TypeError:
+        rule = "hashable, such as a string, a number or a bool"
+        raise ValueError(f"The label y must be {rule}. Got {label!r} instead.") from None
+    try:
+        is_missing = bool(label != label)
+    except TypeError:  # pandas.NA
+        is_missing = True
+    if is_missing:
+        raise ValueError(f"The label y must be known. Got {label!r} instead; leave rows without a label out.")
+
+
+def number_to_predict(value: Any) -> float:
+    """Read the number that is to be predicted."""
+    try:
+        found = math.nan if isinstance(value, str | bytes) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        found = math.nan
+    if not math.isfinite(found):
+        raise ValueError(f"The target y must be a finite number. Got {value!r} instead; leave such rows out.")
+    return found
