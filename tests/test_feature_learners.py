@@ -275,7 +275,7 @@ def test_merging():
     with pytest.raises(ValueError, match="same frequencies"):
         merge([parts[0], other])
     with pytest.raises(ValueError, match="NOGD cannot be merged"):
-        merge([BudgetMKLClassifier(**NATIVE["NOGD"], random_state=7).fit(X, y)] * 2)
+        merge([BudgetMKLClassifier(**NATIVE["NOGD"], random_state=7).fit(X, y) for _ in range(2)])
 
 
 def test_names_for_tables():
