@@ -14,7 +14,8 @@ import numpy as np
 from sklearn.datasets import load_diabetes, load_digits, make_friedman1
 
 from benchmarks.common.rows import markdown
-from benchmarks.peers import peer, stream
+from benchmarks.peers_methods import peer
+from benchmarks.peers_streams import stream
 from bomkl import AutoMKLClassifier, AutoMKLRegressor
 from bomkl.experiments.datasets import MissingDataError
 from bomkl.progress import progress_bar

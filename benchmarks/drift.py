@@ -1,8 +1,9 @@
 """`bomkl bench drift`: AutoMKL and River's models that watch for drift, on streams that change.
 
-Every row is predicted before its label is used. The real streams, electricity prices of New South Wales and 50 years of
-weather in Nebraska, come in the order of time. They are read from the source distribution of scikit-multiflow 0.4.1,
-which must lie in a folder of `bomkl datasets path`; without it they are left out.
+Every row is predicted before its label is used. The real streams, electricity prices of New South Wales, 50 years of
+weather in Nebraska and flights, come in the order of time. The first 20,000 prices and the weather are read from the
+source distribution of scikit-multiflow 0.4.1, which must lie in a folder of `bomkl datasets path`, as must the other
+two, ``elec-late.npz`` and ``flights.npz``; without their file they are left out.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common.rows import Row, markdown, means, read_rows, write_rows
-from benchmarks.peers import peer, river_forest, river_logistic, river_stream, stream
+from benchmarks.peers_methods import from_log_odds, peer, river_forest, river_logistic, river_stream
+from benchmarks.peers_streams import Stream, stream
 from bomkl import AutoMKLClassifier
 from bomkl.experiments.datasets import MissingDataError, data_folders
 
@@ -58,6 +60,10 @@ def steady() -> tuple[Any, Any]:
     return X[:6000], y[:6000]
 
 
+def in_time(name: str) -> Callable[[], tuple[Any, Any]]:
+    return lambda: stream(name, 0)
+
+
 def recorded(name: str) -> Callable[[], tuple[Any, Any]]:
     def read() -> tuple[Any, Any]:
         folders = data_folders()
@@ -81,16 +87,22 @@ STREAMS: dict[str, tuple[Callable[[], tuple[Any, Any]], tuple[int, ...]]] = {  #
     "magic04, labels flipped after 5000 of 10,000": (flipped, (5000,)),
     "electricity, first 20,000 rows in time": (recorded("elec"), ()),
     "weather, 18,159 days in time": (recorded("weather"), ()),
+    "electricity, the other 25,312 rows in time": (in_time("elec-late"), ()),
+    "flights, 20,460 rows in time": (in_time("flights"), ()),
     "susy, 6000 rows, no drift": (steady, ()),
 }
 
 
 def auto(drift: str | None) -> Callable[..., Any]:
-    return lambda X, y, n_jobs: AutoMKLClassifier(drift=drift, random_state=0).score_and_learn(X, y, classes=[0, 1])
+    def run(data: Stream, n_jobs: int) -> Any:
+        model = AutoMKLClassifier(drift=drift, random_state=0)
+        return from_log_odds(model.score_and_learn(data.X, data.y, classes=[0, 1]))
+
+    return run
 
 
-def last_label(X, y, n_jobs):
-    return np.concatenate([[0], y[:-1] - 0.5])
+def last_label(data: Stream, n_jobs: int) -> Any:
+    return from_log_odds(np.concatenate([[0], data.y[:-1] - 0.5]))
 
 
 def bagging() -> Any:
@@ -115,7 +127,8 @@ def measure(name: str, method: str) -> Row:
     read, changes = STREAMS[name]
     X, y = read()
     start = process_time()
-    wrong = (METHODS[method](X, y, 1) > 0) != y
+    said = METHODS[method](Stream(X, y, 2, True), 1)
+    wrong = (said[:, 1] > 0.5) != y
     seconds = process_time() - start
     after = [100 * wrong[change : change + AFTER].mean() for change in changes]
     figures = {"mistakes": 100 * wrong.mean(), "cpu_seconds": seconds} | ({"after": np.mean(after)} if after else {})

@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from benchmarks.common.generated import susy_like
 from benchmarks.common.rows import Row, parser, report
-from benchmarks.peers import stream
+from benchmarks.peers_streams import stream
 from bomkl import AutoMKLClassifier
 from bomkl.experiments.datasets import MissingDataError
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common.rows import Row, parser, report
-from benchmarks.peers import stream
+from benchmarks.peers_streams import stream
 
 BUDGET = 1000
 FIRST = 5000  # rows among which the slowest is looked for

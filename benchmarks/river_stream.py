@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from benchmarks.common.rows import Row, parser, report
-from benchmarks.peers import peer
+from benchmarks.peers_methods import peer
 
 
 def measure() -> Iterator[Row]:

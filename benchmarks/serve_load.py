@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks.common.service import Server
 from benchmarks.common.verdicts import finish
-from benchmarks.peers import stream
+from benchmarks.peers_streams import stream
 from bomkl import AutoMKLClassifier
 from bomkl.progress import progress_bar
 

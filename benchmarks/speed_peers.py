@@ -6,7 +6,7 @@ no online method: it is fitted to the first rows and judged by the next, as a re
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,8 @@ from sklearn.svm import SVC
 
 from benchmarks.common.measure import one_thread, timed
 from benchmarks.common.rows import Row, parser, report
-from benchmarks.peers import METHODS, stream
+from benchmarks.peers_methods import METHODS
+from benchmarks.peers_streams import Stream, stream
 from bomkl import paper
 from bomkl.experiments.datasets import MissingDataError
 from bomkl.progress import progress_bar
@@ -31,7 +32,11 @@ def spa(X: Any, y: Any, n_jobs: int) -> Any:
     return model.score_and_learn(X.astype(np.float32), y, classes=[0, 1])
 
 
-ONLINE = {"BOMKC(SPA)": spa} | {name: METHODS[name] for name in PEERS}
+def peer_scores(name: str) -> Callable[[Any, Any, int], Any]:
+    return lambda X, y, n_jobs: METHODS[name](Stream(X, y, 2, False), n_jobs)[:, 1] - 0.5
+
+
+ONLINE = {"BOMKC(SPA)": spa} | {name: peer_scores(name) for name in PEERS}
 
 
 def run_online(method: str, X: Any, y: Any) -> Row:

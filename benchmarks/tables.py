@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common.rows import markdown
-from benchmarks.peers import peer
+from benchmarks.peers_methods import peer
 from bomkl import AutoMKLClassifier, AutoMKLRegressor
 from bomkl.experiments.datasets import data_folders
 from bomkl.tables import TableEncoder

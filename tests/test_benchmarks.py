@@ -228,3 +228,31 @@ def test_recorded_streams_need_their_archive(monkeypatch, tmp_path):
     (tmp_path / drift.ARCHIVE).write_bytes(b"something else")
     with pytest.raises(MissingDataError, match="SHA-256 must be"):
         drift.recorded("elec")()
+
+
+def test_a_win_is_counted_only_where_both_were_measured():
+    from benchmarks import peers
+
+    found = {
+        ("german", "AutoMKL"): {"mistakes": 1.0, "log_loss": 0.5},
+        ("german", "River ARF"): {"mistakes": 2.0, "log_loss": 0.4},
+        ("hotel", "AutoMKL"): {"mistakes": 3.0},
+        ("hotel", "River ARF"): {"mistakes": 3.0},
+        ("a9a", "River ARF"): {"mistakes": 9.0, "log_loss": 0.4},
+    }
+    lines = peers.wins(found, ["River ARF", "VW nn 10"]).splitlines()
+    assert lines[2:] == ["| mistakes (error of numbers) | 1 of 2 |  |", "| log loss | 0 of 1 |  |"]
+
+
+@pytest.mark.parametrize("classes", [0, 2, 3])
+def test_methods_say_something_about_every_row(classes):
+    from benchmarks.peers_methods import METHODS
+    from benchmarks.peers_streams import Stream
+
+    X = np.random.default_rng(0).normal(size=(120, 3))
+    y = X[:, 0] if not classes else np.digitize(X[:, 0], [0, 1][: classes - 1])
+    said = METHODS["AutoMKL"](Stream(X, y, classes, True), 1)
+    assert said.shape == ((120, classes) if classes else (120,))
+    if classes:
+        np.testing.assert_allclose(said.sum(axis=1), 1)
+        assert (said.argmax(axis=1) == y).mean() > 0.6

@@ -16,7 +16,7 @@ from bomkl import _core
 from bomkl.experiments import environment
 
 Row = dict[str, Any]
-PEERS = ("river", "vowpalwabbit")
+PEERS = ("capymoa", "lightgbm", "river", "vowpalwabbit")
 
 
 def machine() -> Row:

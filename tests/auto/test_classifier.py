@@ -260,3 +260,18 @@ class TestEstimator:
             each.partial_fit(X[rows:], np.array(["a", "b"])[y[rows:]])
         assert_array_equal(auto.decision_function(X), loaded.decision_function(X))
         assert auto.mistakes_ == loaded.mistakes_
+
+
+def test_classes_that_come_late_have_no_lasting_cost():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1600, 3))
+    y = 2 * (X[:, 0] > 0) + (X[:, 1] > 0)
+    late = np.flatnonzero(y >= 2)
+    order = np.concatenate([np.flatnonzero(y < 2)[:300], rng.permutation(np.append(np.flatnonzero(y < 2)[300:], late))])
+    X, y = X[order], y[order]  # classes 2 and 3 come from row 300 on
+    errors = []
+    for classes in (None, range(4)):
+        model = AutoMKLClassifier(60, random_state=0, trees=False)
+        scores = model.score_and_learn(X, y, classes=classes)
+        errors.append(np.mean((scores.argmax(axis=1) != y)[800:]))
+    assert errors[0] < errors[1] + 0.01
