@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
-FORMATTED := $(filter-out cpp/auto_% cpp/svmlight% cpp/wide%,$(wildcard cpp/*.?pp cpp/learners/*.hpp cpp/kernels/*.hpp))
+FORMATTED := $(wildcard cpp/*.?pp cpp/learners/*.hpp cpp/kernels/*.hpp)
 COMMA := ,
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard cpp/*.?pp cpp/learners/*.hpp cpp/kernels/*.hpp)
 

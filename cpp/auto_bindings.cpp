@@ -36,8 +36,8 @@ void bind_matmul(In<float, 2> a, In<float, 3> packed, InOut<float, 2> out) {
                  int(a.shape(1)), packed.data(), int(packed.shape(0)), out.data() + begin * out.shape(1), out.shape(1));
 }
 
-void bind_normal_scores(In<double, 2> x, In<double, 2> sorted, In<double, 1> table, In<double, 1> mean,
-                        In<double, 1> deviation, InOut<float, 2> out) {
+void bind_normal_scores(In<double, 2> x, In<double, 2> sorted, In<double, 1> table, In<double, 1> mean, In<double, 1> deviation,
+                        InOut<float, 2> out) {
     const std::size_t d = x.shape(1);
     require(sorted.shape(0) == d && table.size() == 2 * sorted.shape(1) + 1 && mean.size() == d && deviation.size() == d &&
                 out.shape(0) == x.shape(0) && out.shape(1) == d,
@@ -54,16 +54,8 @@ KernelMap kernel_map(int columns, int kernel, double scale, const In<float, 3>& 
                 norms.size() == landmarks.shape(0) * kTile && whiten.shape(2) == kTile && whiten.shape(1) <= norms.size() &&
                 rank >= 0 && std::size_t(rank) < whiten.shape(0) * kTile,
             "the shapes of a kernel map do not fit together");
-    return {PoolKernel(kernel),
-            scale,
-            landmarks.data(),
-            norms.data(),
-            int(whiten.shape(1)),
-            int(landmarks.shape(0)),
-            columns,
-            whiten.data(),
-            rank,
-            int(whiten.shape(0))};
+    return {PoolKernel(kernel),      scale,   landmarks.data(), norms.data(), int(whiten.shape(1)),
+            int(landmarks.shape(0)), columns, whiten.data(),    rank,         int(whiten.shape(0))};
 }
 
 void bind_kernel_features(In<float, 2> x, int kernel, double scale, In<float, 3> landmarks, In<float, 1> norms,
@@ -76,9 +68,8 @@ void bind_kernel_features(In<float, 2> x, int kernel, double scale, In<float, 3>
     kernel_features(with, map, x.data(), x.shape(0), out.data());
 }
 
-Component component(InOut<double, 2>& w, InOut<float, 3>& P, InOut<float, 2>& rows, InOut<float, 2>& U,
-                    InOut<double, 2>& M, InOut<double, 1>& c, InOut<double, 2>& a, InOut<float, 3>& V,
-                    InOut<double, 1>& trace) {
+Component component(InOut<double, 2>& w, InOut<float, 3>& P, InOut<float, 2>& rows, InOut<float, 2>& U, InOut<double, 2>& M,
+                    InOut<double, 1>& c, InOut<double, 2>& a, InOut<float, 3>& V, InOut<double, 1>& trace) {
     const std::size_t width = P.shape(0) * kTile, outputs = w.shape(0);
     require(P.shape(2) == kTile && P.shape(1) <= width && w.shape(1) == width && rows.shape(0) == kBlock &&
                 rows.shape(1) == width && U.shape(0) == kBlock && U.shape(1) == width && M.shape(0) == kBlock &&
@@ -90,8 +81,9 @@ Component component(InOut<double, 2>& w, InOut<float, 3>& P, InOut<float, 2>& ro
 }
 
 int bind_newton_rows(InOut<double, 2> w, InOut<float, 3> P, InOut<float, 2> rows, InOut<float, 2> U, InOut<double, 2> M,
-                     InOut<double, 1> c, InOut<double, 2> a, InOut<float, 3> V, InOut<double, 1> trace, In<float, 2> features, In<double, 2> y, In<double, 1> weight,
-                     int task, double loosen, int open, int to_boundary, InOut<double, 2> scores) {
+                     InOut<double, 1> c, InOut<double, 2> a, InOut<float, 3> V, InOut<double, 1> trace, In<float, 2> features,
+                     In<double, 2> y, In<double, 1> weight, int task, double loosen, int open, int to_boundary,
+                     InOut<double, 2> scores) {
     Component m = component(w, P, rows, U, M, c, a, V, trace);
     const std::size_t n = features.shape(0), outputs = w.shape(0);
     require(features.shape(1) == m.width() && y.shape(0) == n && y.shape(1) == outputs && weight.size() == n &&
@@ -112,7 +104,8 @@ void bind_close_block(InOut<double, 2> w, InOut<float, 3> P, InOut<float, 2> row
 }
 
 void bind_current_means(InOut<double, 2> w, InOut<float, 3> P, InOut<float, 2> rows, InOut<float, 2> U, InOut<double, 2> M,
-                        InOut<double, 1> c, InOut<double, 2> a, InOut<float, 3> V, InOut<double, 1> trace, int open, InOut<double, 2> out) {
+                        InOut<double, 1> c, InOut<double, 2> a, InOut<float, 3> V, InOut<double, 1> trace, int open,
+                        InOut<double, 2> out) {
     const Component m = component(w, P, rows, U, M, c, a, V, trace);
     require(open >= 0 && open <= kBlock && out.shape(0) == w.shape(0) && out.shape(1) == w.shape(1),
             "the means do not fit the component");
@@ -153,14 +146,13 @@ void bind_combine_rows(InOut<double, 2> w, InOut<double, 3> P, InOut<double, 1> 
                        InOut<double, 1> loss_sum, InOut<double, 1> error_sum, InOut<double, 2> out) {
     Combiner combine = combiner(w, P, weights, log_final, share, S, task);
     const std::size_t n = S.shape(0), m = S.shape(1), outputs = S.shape(2);
-    require(y.shape(0) == n && y.shape(1) == outputs && weight.size() == n && loss_sum.size() == m &&
-                error_sum.size() == m && out.shape(0) == n && out.shape(1) == outputs,
+    require(y.shape(0) == n && y.shape(1) == outputs && weight.size() == n && loss_sum.size() == m && error_sum.size() == m &&
+                out.shape(0) == n && out.shape(1) == outputs,
             "the rows do not fit the combination");
     nb::gil_scoped_release release;
     for (std::size_t t = 0; t < n; ++t) {
         combine.score(S.data() + t * m * outputs, out.data() + t * outputs);
-        combine.learn(S.data() + t * m * outputs, y.data() + t * outputs, weight.data()[t], loss_sum.data(),
-                      error_sum.data());
+        combine.learn(S.data() + t * m * outputs, y.data() + t * outputs, weight.data()[t], loss_sum.data(), error_sum.data());
     }
 }
 
@@ -187,8 +179,8 @@ void bind_component_sums(In<float, 2> features, int rank, In<double, 2> w, In<do
 }
 
 void bind_combination_sums(InOut<double, 2> w, InOut<double, 3> P, InOut<double, 1> weights, InOut<double, 1> log_final,
-                           In<double, 3> S, In<double, 2> y, In<double, 1> weight, int task, int log_rows,
-                           InOut<double, 2> out, InOut<std::int64_t, 1> coarse, InOut<std::int64_t, 1> fine) {
+                           In<double, 3> S, In<double, 2> y, In<double, 1> weight, int task, int log_rows, InOut<double, 2> out,
+                           InOut<std::int64_t, 1> coarse, InOut<std::int64_t, 1> fine) {
     Combiner combine = combiner(w, P, weights, log_final, 0.0, S, task);
     const std::size_t n = S.shape(0), m = S.shape(1), outputs = S.shape(2), stacks = w.shape(0);
     const std::size_t size = combination_size(int(m), int(stacks));
@@ -203,8 +195,9 @@ void bind_combination_sums(InOut<double, 2> w, InOut<double, 3> P, InOut<double,
 
 void bind_add_triangle(In<double, 2> matrix, In<std::int64_t, 1> triangle, int log_rows, InOut<double, 2> out) {
     const std::size_t rank = matrix.shape(0);
-    require(matrix.shape(1) == rank && out.shape(0) == rank && out.shape(1) == rank && triangle.size() == triangle_size(int(rank)),
-            "the information does not fit its sums");
+    require(
+        matrix.shape(1) == rank && out.shape(0) == rank && out.shape(1) == rank && triangle.size() == triangle_size(int(rank)),
+        "the information does not fit its sums");
     const double units = units_of(log_rows).information;
     nb::gil_scoped_release release;
     add_triangle(matrix.data(), triangle.data(), units, int(rank), out.data());
@@ -240,7 +233,8 @@ class OneRowOfLearner {
 public:
     OneRowOfLearner(nb::object learner, nb::object relevance_standard, nb::object relevance_normal, nb::list views, double clip,
                     double far, int leading, double share, int outputs, int task)
-        : keep_(nb::make_tuple(relevance_standard, relevance_normal, learner.attr("geometry"))), components_(learner.attr("components")), outputs_(outputs), task_(Task(task)), target_(outputs), out_(outputs) {
+        : keep_(nb::make_tuple(relevance_standard, relevance_normal, learner.attr("geometry"))),
+          components_(learner.attr("components")), outputs_(outputs), task_(Task(task)), target_(outputs), out_(outputs) {
         require(task >= 0 && task <= int(Task::huber) && outputs > 0, "unknown task");
         const nb::object geometry = learner.attr("geometry"), combination = learner.attr("combination");
         const auto mean = array_of<double, 1>(geometry, "mean"), deviation = array_of<double, 1>(geometry, "deviation"),
@@ -252,12 +246,26 @@ public:
         const auto first = nb::cast<In<float, 1>>(relevance_standard), second = nb::cast<In<float, 1>>(relevance_normal);
         const std::size_t d = mean.size();
         require(deviation.size() == d && middle.size() == d && normal_mean.size() == d && normal_deviation.size() == d &&
-                    first.size() == d && second.size() == d && sorted.shape(0) == d && table.size() == 2 * sorted.shape(1) + 1 &&
-                    axes.shape(0) == 1 && axes.shape(1) == d && axes.shape(2) == kTile && leading >= 0 && leading <= kTile,
+                    first.size() == d && second.size() == d && sorted.shape(0) == d &&
+                    table.size() == 2 * sorted.shape(1) + 1 && axes.shape(0) == 1 && axes.shape(1) == d &&
+                    axes.shape(2) == kTile && leading >= 0 && leading <= kTile,
                 "the arrays of a geometry do not fit together");
-        const Columns columns{int(d), mean.data(), deviation.data(), middle.data(), nb::cast<double>(geometry.attr("common")),
-                              sorted.data(), sorted.shape(1), table.data(), normal_mean.data(), normal_deviation.data(),
-                              axes.data(), first.data(), second.data(), clip, far, leading};
+        const Columns columns{int(d),
+                              mean.data(),
+                              deviation.data(),
+                              middle.data(),
+                              nb::cast<double>(geometry.attr("common")),
+                              sorted.data(),
+                              sorted.shape(1),
+                              table.data(),
+                              normal_mean.data(),
+                              normal_deviation.data(),
+                              axes.data(),
+                              first.data(),
+                              second.data(),
+                              clip,
+                              far,
+                              leading};
         Codes coding;
         if (const nb::object known = geometry.attr("coding"); !known.is_none()) {
             const auto cuts = array_of<double, 1>(known, "cuts");
@@ -284,16 +292,18 @@ public:
         }
         auto w = changing_array_of<double, 2>(combination, "stack_w");
         auto P = changing_array_of<double, 3>(combination, "stack_covariance");
-        auto weights = changing_array_of<double, 1>(combination, "weights"), log_final = changing_array_of<double, 1>(combination, "log_final");
+        auto weights = changing_array_of<double, 1>(combination, "weights"),
+             log_final = changing_array_of<double, 1>(combination, "log_final");
         loss_sum_ = changing_array_of<double, 1>(combination, "loss_sum");
         error_sum_ = changing_array_of<double, 1>(combination, "error_sum");
         keep_ = nb::make_tuple(keep_, combination);
         const std::size_t m = place;
-        require(m > 0 && weights.size() == m && w.shape(1) == m && P.shape(0) == w.shape(0) && P.shape(1) == m && P.shape(2) == m &&
-                    log_final.size() == w.shape(0) + 1 && loss_sum_.size() == m && error_sum_.size() == m,
+        require(m > 0 && weights.size() == m && w.shape(1) == m && P.shape(0) == w.shape(0) && P.shape(1) == m &&
+                    P.shape(2) == m && log_final.size() == w.shape(0) + 1 && loss_sum_.size() == m && error_sum_.size() == m,
                 "the arrays of a combination do not fit together");
         row_.emplace(primitives(), columns, std::move(parts), coding, std::move(boosted), std::move(forests),
-                     Combination{int(m), int(w.shape(0)), w.data(), P.data(), weights.data(), log_final.data(), share}, outputs_, task_);
+                     Combination{int(m), int(w.shape(0)), w.data(), P.data(), weights.data(), log_final.data(), share},
+                     outputs_, task_);
     }
 
     // Writes the scores, of scaled targets; false where the row is not one of finite numbers or a score is not finite.
@@ -306,11 +316,11 @@ public:
         return true;
     }
 
-    // Scores a row and learns it: y is a class number or target, `target` the same or scaled. False, with nothing changed, where
-    // another thread may be reading this learner, the row closes a block, or `score` would refuse it.
-    // What a count of mistakes is kept in, by the name of "_mistakes", is counted up in the same step.
-    bool learn(nb::object learner, In<double, 1> x, double y, double target, double weight, InOut<double, 1> out, double largest,
-               InOut<double, 1> error_rows, In<std::int64_t, 1> places, nb::dict counts) {
+    // Scores a row and learns it: y is a class number or target, `target` the same or scaled. False, with nothing changed,
+    // where another thread may be reading this learner, the row closes a block, or `score` would refuse it. What a count of
+    // mistakes is kept in, by the name of "_mistakes", is counted up in the same step.
+    bool learn(nb::object learner, In<double, 1> x, double y, double target, double weight, InOut<double, 1> out,
+               double largest, InOut<double, 1> error_rows, In<std::int64_t, 1> places, nb::dict counts) {
         if (nb::cast<bool>(learner.attr("shared")) || !row_->has_room() || places.size() != row_->size()) return false;
         if (!score(x, out, largest)) return false;
         if (task_ == Task::multiclass) {
@@ -324,7 +334,8 @@ public:
         add_to_sample(learner.attr("sample"), y, weight, seen);
         row_->learn(target_.data(), weight, loss_sum_.data(), error_sum_.data());
         for (std::size_t i = 0; i < places.size(); ++i)
-            if (places.data()[i] >= 0 && std::size_t(places.data()[i]) < error_rows.size()) error_rows.data()[places.data()[i]] += 1;
+            if (places.data()[i] >= 0 && std::size_t(places.data()[i]) < error_rows.size())
+                error_rows.data()[places.data()[i]] += 1;
         for (const OneComponent& each : row_->newton()) {
             const nb::object regression = components_[each.place].attr("regression");
             regression.attr("open") = each.open;
@@ -349,19 +360,21 @@ private:
         return component(w, P, rows, U, M, c, a, V, trace);
     }
 
-    static OneComponent newton_of(nb::handle component, std::size_t place, int view, std::size_t d, int n_leading, int outputs) {
+    static OneComponent newton_of(nb::handle component, std::size_t place, int view, std::size_t d, int n_leading,
+                                  int outputs) {
         const nb::object features = component.attr("features"), regression = component.attr("regression");
-        OneComponent part{place, view, false, {}, regression_of(regression), nb::cast<int>(regression.attr("open")), {}, {}, {}, {}, {}};
+        OneComponent part{place, view, false, {}, regression_of(regression), nb::cast<int>(regression.attr("open")), {},
+                          {},    {},   {},    {}};
         require(part.open >= 0 && part.open < kBlock && part.m.outputs == outputs && view >= -1 && view < n_views,
                 "a component does not fit its learner");
         if (view < 0) {
             part.both = nb::cast<bool>(features.attr("both"));
             require(std::size_t(part.m.rank) == (part.both ? 2 * d : d) + 1, "the columns do not fit their component");
         } else {
-            part.map = kernel_map(int(view == leading_view ? std::size_t(n_leading) : d), nb::cast<int>(features.attr("number")),
-                                  nb::cast<double>(features.attr("scale")), array_of<float, 3>(features, "landmarks"),
-                                  array_of<float, 1>(features, "norms"), array_of<float, 3>(features, "whiten"),
-                                  nb::cast<int>(features.attr("rank")));
+            part.map = kernel_map(int(view == leading_view ? std::size_t(n_leading) : d),
+                                  nb::cast<int>(features.attr("number")), nb::cast<double>(features.attr("scale")),
+                                  array_of<float, 3>(features, "landmarks"), array_of<float, 1>(features, "norms"),
+                                  array_of<float, 3>(features, "whiten"), nb::cast<int>(features.attr("rank")));
             require(part.map.rank + 1 == part.m.rank && part.map.rank_tiles == part.m.tiles,
                     "a kernel does not fit its component");
         }
@@ -392,7 +405,8 @@ private:
         require(open_y.shape(1) == std::size_t(outputs) && nb::cast<int>(component.attr("task")) == task,
                 "a forest does not fit its learner");
         return {place,
-                forest_rows(nodes, roots, table, array_of<double, 1>(component, "prior"), open_leaves, open_y, open_weight, task, open),
+                forest_rows(nodes, roots, table, array_of<double, 1>(component, "prior"), open_leaves, open_y, open_weight,
+                            task, open),
                 open};
     }
 
@@ -437,16 +451,18 @@ void bind_auto(nb::module_& m, const InstructionSet& (*chosen_set)()) {
     m.def("normal_scores", &bind_normal_scores, "x"_a, "sorted_columns"_a, "table"_a, "mean"_a, "deviation"_a, "out"_a);
     m.def("kernel_features", &bind_kernel_features, "x"_a, "kernel"_a, "scale"_a, "landmarks"_a, "norms"_a, "whiten"_a,
           "rank"_a, "out"_a);
-    m.def("newton_rows", &bind_newton_rows, "w"_a, "P"_a, "rows"_a, "U"_a, "M"_a, "c"_a, "a"_a, "V"_a, "trace"_a, "features"_a, "y"_a,
-          "weight"_a, "task"_a, "loosen"_a, "open"_a, "to_boundary"_a, "scores"_a);
+    m.def("newton_rows", &bind_newton_rows, "w"_a, "P"_a, "rows"_a, "U"_a, "M"_a, "c"_a, "a"_a, "V"_a, "trace"_a, "features"_a,
+          "y"_a, "weight"_a, "task"_a, "loosen"_a, "open"_a, "to_boundary"_a, "scores"_a);
     m.def("close_block", &bind_close_block, "w"_a, "P"_a, "rows"_a, "U"_a, "M"_a, "c"_a, "a"_a, "V"_a, "trace"_a, "open"_a);
-    m.def("current_means", &bind_current_means, "w"_a, "P"_a, "rows"_a, "U"_a, "M"_a, "c"_a, "a"_a, "V"_a, "trace"_a, "open"_a, "out"_a);
+    m.def("current_means", &bind_current_means, "w"_a, "P"_a, "rows"_a, "U"_a, "M"_a, "c"_a, "a"_a, "V"_a, "trace"_a, "open"_a,
+          "out"_a);
     nb::class_<OneRowOfLearner>(m, "OneRow")
         .def(nb::init<nb::object, nb::object, nb::object, nb::list, double, double, int, double, int, int>(), "learner"_a,
              "relevance_standard"_a, "relevance_normal"_a, "views"_a, "clip"_a, "far"_a, "leading"_a, "share"_a, "outputs"_a,
              "task"_a)
         .def("score", &OneRowOfLearner::score, "x"_a, "out"_a, "largest"_a)
-        .def("learn", &OneRowOfLearner::learn, "learner"_a, "x"_a, "y"_a, "target"_a, "weight"_a, "out"_a, "largest"_a, "error_rows"_a, "places"_a, "counts"_a);
+        .def("learn", &OneRowOfLearner::learn, "learner"_a, "x"_a, "y"_a, "target"_a, "weight"_a, "out"_a, "largest"_a,
+             "error_rows"_a, "places"_a, "counts"_a);
     m.def("linear_scores", &bind_linear_scores, "features"_a, "w"_a, "rank"_a, "out"_a);
     m.def("combine_scores", &bind_combine_scores, "w"_a, "P"_a, "weights"_a, "log_final"_a, "scores"_a, "task"_a, "out"_a);
     m.def("combine_rows", &bind_combine_rows, "w"_a, "P"_a, "weights"_a, "log_final"_a, "share"_a, "scores"_a, "y"_a,
@@ -454,8 +470,8 @@ void bind_auto(nb::module_& m, const InstructionSet& (*chosen_set)()) {
     m.attr("ROUND_BLOCK") = kMostBlockRows;
     m.def("component_sums", &bind_component_sums, "features"_a, "rank"_a, "w"_a, "y"_a, "weight"_a, "task"_a, "log_rows"_a,
           "scores"_a, "information"_a, "coarse"_a, "fine"_a);
-    m.def("combination_sums", &bind_combination_sums, "w"_a, "P"_a, "weights"_a, "log_final"_a, "scores"_a, "y"_a,
-          "weight"_a, "task"_a, "log_rows"_a, "out"_a, "coarse"_a, "fine"_a);
+    m.def("combination_sums", &bind_combination_sums, "w"_a, "P"_a, "weights"_a, "log_final"_a, "scores"_a, "y"_a, "weight"_a,
+          "task"_a, "log_rows"_a, "out"_a, "coarse"_a, "fine"_a);
     m.def("solve_symmetric", &bind_solve_symmetric, "A"_a, "b"_a,
           "Solve A x = b in place by Cholesky's method; False where A is not positive definite.");
     m.def("add_triangle", &bind_add_triangle, "matrix"_a, "triangle"_a, "log_rows"_a, "out"_a,

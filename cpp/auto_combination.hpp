@@ -91,8 +91,7 @@ public:
             if (task_ == Task::binary) h *= std::max(p_[k] * (1 - p_[k]), 1e-4);
             if (task_ == Task::multiclass) h *= p_[k];
             if (task_ == Task::huber) h *= kHuber / std::max(std::abs(y[k] - p_[k]), kHuber);
-            for (int i = 0; i < m; ++i)
-                x_[i] = clipped_[i * outputs_ + k] - (task_ == Task::multiclass ? mean_[i] : 0.0);
+            for (int i = 0; i < m; ++i) x_[i] = clipped_[i * outputs_ + k] - (task_ == Task::multiclass ? mean_[i] : 0.0);
             term(x_.data(), h);
         }
     }

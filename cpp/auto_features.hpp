@@ -14,12 +14,12 @@ enum class PoolKernel { gaussian, polynomial, laplacian };
 
 struct KernelMap {
     PoolKernel kernel;
-    double scale;              // Gaussian: 1 / (2 sigma^2); polynomial: 1 / d; Laplacian: 1 / sigma
-    const float* landmarks;    // packed [tile][d][64]
-    const float* norms;        // squared lengths of the landmarks, as many as columns of the tiles
+    double scale;            // Gaussian: 1 / (2 sigma^2); polynomial: 1 / d; Laplacian: 1 / sigma
+    const float* landmarks;  // packed [tile][d][64]
+    const float* norms;      // squared lengths of the landmarks, as many as columns of the tiles
     int n_landmarks, landmark_tiles, features;
-    const float* whiten;       // packed [tile][landmark][64]
-    int rank, rank_tiles;      // column `rank` of the features is the constant 1
+    const float* whiten;   // packed [tile][landmark][64]
+    int rank, rank_tiles;  // column `rank` of the features is the constant 1
 };
 
 // Kernel values of n rows against the landmarks, n at most kBlock: out (n, 64 * landmark_tiles).
@@ -28,7 +28,8 @@ inline void kernel_values(const Primitives<float>& with, const KernelMap& map, c
     const float scale = float(map.scale);
     if (map.kernel == PoolKernel::laplacian) {
         for (int t = 0; t < n; ++t)
-            with.city_block(x + std::size_t(t) * map.features, map.features, map.landmarks, map.landmark_tiles, out + t * width);
+            with.city_block(x + std::size_t(t) * map.features, map.features, map.landmarks, map.landmark_tiles,
+                            out + t * width);
         for (std::size_t i = 0; i < n * width; ++i) out[i] *= -scale;
         with.exp_many(out, n * width);
         return;
@@ -44,7 +45,8 @@ inline void kernel_values(const Primitives<float>& with, const KernelMap& map, c
             continue;
         }
         float norm = 0;
-        for (int j = 0; j < map.features; ++j) norm += x[std::size_t(t) * map.features + j] * x[std::size_t(t) * map.features + j];
+        for (int j = 0; j < map.features; ++j)
+            norm += x[std::size_t(t) * map.features + j] * x[std::size_t(t) * map.features + j];
         for (std::size_t j = 0; j < width; ++j)  // without arithmetic in a branch, so that the compiler may use vectors
             row[j] = -scale * std::max(norm + map.norms[j] - 2.0f * row[j], 0.0f);
         with.exp_many(row, width);
@@ -64,7 +66,8 @@ inline int depth(const float* tile, int rows) {
 
 inline std::vector<int> depths(const KernelMap& map) {
     std::vector<int> found(map.rank_tiles);
-    for (int q = 0; q < map.rank_tiles; ++q) found[q] = depth(map.whiten + std::size_t(q) * map.n_landmarks * kTile, map.n_landmarks);
+    for (int q = 0; q < map.rank_tiles; ++q)
+        found[q] = depth(map.whiten + std::size_t(q) * map.n_landmarks * kTile, map.n_landmarks);
     return found;
 }
 

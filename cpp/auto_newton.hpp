@@ -88,10 +88,10 @@ inline void close_block(const Primitives<float>& with, Component& m, int n) {
     std::copy(w.begin(), w.end(), m.w);
     const std::vector<float> v_transposed = gain_directions(with, m, n);
 
-    // P -= V^T c V, on and above the diagonal; the rest is its mirror image, to the bit, and has to be. Learning shrinks an error
-    // E of P with P itself, to (I - c v x^T) E (I - c v x^T)^T, but only where E is symmetric: the change v v^T is symmetric
-    // whatever v is, so what makes P differ from its mirror image stays for ever, while P goes to zero. In the end v = P^T x is
-    // no longer P x, and the change takes from P what is not there.
+    // P -= V^T c V, on and above the diagonal; the rest is its mirror image, to the bit, and has to be. Learning shrinks an
+    // error E of P with P itself, to (I - c v x^T) E (I - c v x^T)^T, but only where E is symmetric: the change v v^T is
+    // symmetric whatever v is, so what makes P differ from its mirror image stays for ever, while P goes to zero. In the end v
+    // = P^T x is no longer P x, and the change takes from P what is not there.
     std::vector<float> scaled(std::size_t(kTile) * kTile), change(width * kTile);
     const auto tile = [&](int q) { return m.P + std::size_t(q) * m.rank * kTile; };
     for (int q = 0; q < m.tiles; ++q) {
@@ -120,8 +120,8 @@ inline void close_block(const Primitives<float>& with, Component& m, int n) {
 //   (1) loosen h <= 1/2. Then c q > -1/2: one row makes its own variance at most half as large again.
 //   (2) trace P <= limit, that of the prior: where a row would pass it, c is raised to where it does not.
 // Stability. c <= h / (1 + h q) < 1 / q, so P stays positive definite; with (2) its eigenvalues never exceed the limit.
-// Scores stay finite: by the formula of Sherman and Morrison P'^-1 = P^-1 + k x x^T with k = c / (1 - c q) <= h. For the losses of
-// numbers the step is a = h (y - f) / (1 + h q) (Huber's too, with its own h), so with E = w P^-1 w
+// Scores stay finite: by the formula of Sherman and Morrison P'^-1 = P^-1 + k x x^T with k = c / (1 - c q) <= h. For the losses
+// of numbers the step is a = h (y - f) / (1 + h q) (Huber's too, with its own h), so with E = w P^-1 w
 //   E' <= (w + a v)^T (P^-1 + h x x^T) (w + a v) = E + h y^2 - h (y - f)^2 / (1 + h q) <= E + h y^2,
 // hence f^2 <= q E <= |x|^2 limit (E_0 + sum of h y^2): no faster than the root of the number of rows. For classes
 // |a| <= weight, so |w| grows by at most weight limit |x| a row.

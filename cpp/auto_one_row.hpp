@@ -55,8 +55,8 @@ struct OneForest {
 
 struct OneComponent {
     std::size_t place;
-    int view;  // of its kernel; -1 for the columns themselves
-    bool both; // columns: with their normal scores
+    int view;   // of its kernel; -1 for the columns themselves
+    bool both;  // columns: with their normal scores
     KernelMap map;
     Component m;
     int open;
@@ -126,7 +126,8 @@ public:
 
     bool has_room() const {
         const auto roomy = [](const auto& each) { return each.open < kBlock - 1; };
-        return std::all_of(components_.begin(), components_.end(), roomy) && std::all_of(forests_.begin(), forests_.end(), roomy);
+        return std::all_of(components_.begin(), components_.end(), roomy) &&
+               std::all_of(forests_.begin(), forests_.end(), roomy);
     }
 
     // Learns the row that was scored last.
@@ -164,11 +165,15 @@ private:
         const auto scaled = [&](const double* middle, auto scale, double limit, std::vector<float>& out) {
             for (int j = 0; j < c.columns; ++j) out[j] = float(std::clamp((x_[j] - middle[j]) / scale(j), -limit, limit));
         };
-        if (needed_[standard]) scaled(c.mean, [&](int j) { return c.deviation[j]; }, c.clip, views_[standard]);
+        if (needed_[standard])
+            scaled(
+                c.mean, [&](int j) { return c.deviation[j]; }, c.clip, views_[standard]);
         if (needed_[normal])
             normal_scores(x_.data(), 1, c.columns, c.sorted, c.length, c.score_table, c.normal_mean, c.normal_deviation,
                           views_[normal].data());
-        if (needed_[common]) scaled(c.middle, [&](int) { return c.common; }, c.far, views_[common]);
+        if (needed_[common])
+            scaled(
+                c.middle, [&](int) { return c.common; }, c.far, views_[common]);
         if (needed_[leading])
             multiply(with_, views_[common].data(), c.columns, 1, c.columns, c.axes, 1, views_[leading].data(), kTile);
         const auto relevant = [&](View from, View to, const float* scale) {

@@ -37,7 +37,9 @@ inline void transpose(const float* in, std::size_t rows, std::size_t columns, st
             const Four r0 = row(0), r1 = row(1), r2 = row(2), r3 = row(3);
             const Four low01{r0[0], r1[0], r0[1], r1[1]}, high01{r0[2], r1[2], r0[3], r1[3]};
             const Four low23{r2[0], r3[0], r2[1], r3[1]}, high23{r2[2], r3[2], r2[3], r3[3]};
-            const auto put = [&](std::size_t i, Four value) { *reinterpret_cast<Four*>(out + (b + i) * out_stride + a) = value; };
+            const auto put = [&](std::size_t i, Four value) {
+                *reinterpret_cast<Four*>(out + (b + i) * out_stride + a) = value;
+            };
             put(0, Four{low01[0], low01[1], low23[0], low23[1]});
             put(1, Four{low01[2], low01[3], low23[2], low23[3]});
             put(2, Four{high01[0], high01[1], high23[0], high23[1]});

@@ -75,7 +75,7 @@ inline void add_triangle(const double* matrix, const std::int64_t* triangle, dou
 // One component: scores of a block of n rows of features at means w (outputs, width), and what the block adds:
 // information += sum of h x x', pull += sum of x (y - p), both weighted.
 struct ComponentSums {
-    std::int64_t* information;  // triangle_size(rank)
+    std::int64_t* information;    // triangle_size(rank)
     std::int64_t *coarse, *fine;  // (outputs, rank)
 };
 
@@ -96,7 +96,8 @@ inline void component_sums(const Primitives<float>& with, const float* F, int n,
         curvature[t] = float(counted * h);
         for (int k = 0; k < outputs; ++k) pulls[std::size_t(k) * n + t] = float(counted * pull[k]);
     }
-    std::vector<float> transposed(std::size_t(rank) * n), tile(std::size_t(n) * kTile), out(std::size_t(std::max(rank, outputs)) * kTile);
+    std::vector<float> transposed(std::size_t(rank) * n), tile(std::size_t(n) * kTile),
+        out(std::size_t(std::max(rank, outputs)) * kTile);
     transpose(F, n, rank, width, transposed.data(), n);
     std::int64_t* information = sums.information;
     for (int first = 0; first < rank; first += kTile) {
@@ -193,7 +194,8 @@ inline bool cholesky(const Primitives<double>& with, double* A, int rank) {
         for (int next = 0; next < below; next += kTile) {
             const int columns = std::min(kTile, below - next);
             for (int j = 0; j < size; ++j)
-                for (int c = 0; c < kTile; ++c) tile[j * kTile + c] = c < columns ? panel[std::size_t(next + c) * kTile + j] : 0;
+                for (int c = 0; c < kTile; ++c)
+                    tile[j * kTile + c] = c < columns ? panel[std::size_t(next + c) * kTile + j] : 0;
             product(panel.data() + std::size_t(next) * kTile, kTile, below - next, size);
             for (int i = next; i < below; ++i)
                 for (int c = 0; c < columns; ++c) row(last + i)[last + next + c] -= out[std::size_t(i - next) * kTile + c];

@@ -29,8 +29,8 @@ inline int leaf_of(const Node* nodes, std::int32_t root, const std::uint8_t* cod
     return node->next;
 }
 
-// Walks many at a time, so that none waits for the memory of another: pair i is root(i) and the codes of row(i), leaf(i, number)
-// takes its leaf.
+// Walks many at a time, so that none waits for the memory of another: pair i is root(i) and the codes of row(i), leaf(i,
+// number) takes its leaf.
 template <class Root, class Row, class Leaf>
 void walk(const Node* nodes, std::size_t n, Root&& root, Row&& row, Leaf&& leaf) {
     constexpr std::size_t kLanes = 8;
@@ -137,8 +137,8 @@ struct BoostedTrees {
 class Booster {
 public:
     Booster(Sample sample, const Boosting& settings, std::uint64_t seed)
-        : s_(std::move(sample)), with_(settings), draw_(seed, 0), rows_(s_.n), scratch_(s_.n), gradient_(s_.n), curvature_(s_.n),
-          f_(std::size_t(s_.n) * s_.outputs), p_(f_.size()) {
+        : s_(std::move(sample)), with_(settings), draw_(seed, 0), rows_(s_.n), scratch_(s_.n), gradient_(s_.n),
+          curvature_(s_.n), f_(std::size_t(s_.n) * s_.outputs), p_(f_.size()) {
         for (int j = 0; j < s_.d; ++j) {  // 64 bins tell enough; a column of fewer codes keeps them
             const auto [low, high] = std::minmax_element(s_.column(j), s_.column(j) + s_.n);
             if (s_.n == 0 || *low == *high) continue;
@@ -321,7 +321,8 @@ private:
             large.slot = old.slot;
             if (may_be_split(large) && small.slot + 1 < with_.leaves) {
                 count(small);
-                for (Bin *a = bins(large.slot), *end = a + first_bin_.back(), *b = bins(small.slot); a < end; ++a, ++b) *a -= *b;
+                for (Bin *a = bins(large.slot), *end = a + first_bin_.back(), *b = bins(small.slot); a < end; ++a, ++b)
+                    *a -= *b;
                 find_split(small);
                 find_split(large);
             }
@@ -377,8 +378,8 @@ class ForestGrower {
 public:
     ForestGrower(Sample sample, int tries, int least_rows, std::uint64_t seed)
         : s_(std::move(sample)), tries_(tries), least_(least_rows), seed_(seed), draw_(seed, 0), rows_(s_.n), codes_(s_.n),
-          label_(s_.n), weight_(s_.n), value_(s_.n),
-          classes_(s_.task == Task::multiclass ? s_.outputs : 2), left_(classes_), whole_(classes_), scratch_(s_.n) {
+          label_(s_.n), weight_(s_.n), value_(s_.n), classes_(s_.task == Task::multiclass ? s_.outputs : 2), left_(classes_),
+          whole_(classes_), scratch_(s_.n) {
         for (int j = 0; j < s_.d; ++j)  // draws must not depend on columns that are constant
             if (std::any_of(s_.column(j), s_.column(j) + s_.n, [&](std::uint8_t c) { return c != *s_.column(j); }))
                 columns_.push_back(j);
@@ -433,7 +434,8 @@ private:
         }
     }
 
-    // How well a cut of `codes_` divides: the sum over both sides of squared sums, of targets or of each class, a unit of weight.
+    // How well a cut of `codes_` divides: the sum over both sides of squared sums, of targets or of each class, a unit of
+    // weight.
     double worth(int cut, int begin, int end) {
         const int n = end - begin;
         if (s_.task == Task::multiclass) {

@@ -25,13 +25,13 @@ struct NonZeros {
 struct WideLinear {
     int rates, outputs;
     std::size_t columns;
-    const double* rate;   // (rates) step sizes
-    float* w;             // (rates, columns, outputs)
-    double* S;            // (rates, columns) sums of squared gradients, divided by fade
-    double* bias;         // (rates, outputs)
-    double* bias_sum;       // (rates)
-    double* active;       // (2) non-zeros, constants included, and rows so far
-    double* fade;         // (1) forget^(rows since S was last multiplied by it)
+    const double* rate;  // (rates) step sizes
+    float* w;            // (rates, columns, outputs)
+    double* S;           // (rates, columns) sums of squared gradients, divided by fade
+    double* bias;        // (rates, outputs)
+    double* bias_sum;    // (rates)
+    double* active;      // (2) non-zeros, constants included, and rows so far
+    double* fade;        // (1) forget^(rows since S was last multiplied by it)
 };
 
 inline constexpr double kLeastGradient = 1e-3;  // squared; steps do not grow without bound where all gradients were tiny
@@ -48,8 +48,8 @@ inline void wide_score(const WideLinear& m, const NonZeros& rows, std::size_t t,
 
 // The part of a step along the gradient `a` that the gradient after it still asks for: the t in [0, 1] where
 // gradient(f + t reach a) = t a, for several classes in the component of the row's own class.
-inline double implicit_part(const double* f, const double* y, const double* a, double reach, int outputs, Task task,
-                            double* g, double* p) {
+inline double implicit_part(const double* f, const double* y, const double* a, double reach, int outputs, Task task, double* g,
+                            double* p) {
     if (is_regression(task)) return a[0] == 0 ? 1.0 : std::min(1.0, (y[0] - f[0]) / (a[0] * (1 + reach)));
     const auto own = task == Task::binary ? 0 : std::max_element(y, y + outputs) - y;
     double low = 0, high = 1;

@@ -20,13 +20,13 @@ inline constexpr std::int64_t max_features = std::numeric_limits<std::int32_t>::
 
 enum class Error : int {
     none = 0,
-    label_missing,         // the line starts with index:value and labels were asked for
-    label_not_number,      // also a label list "1,2" and a label that is not finite
-    index_not_number,      // what stands before ':' is not a whole number, or there is no ':'
-    index_below_base,      // index 0 in a file whose indices start at 1
-    index_not_ascending,   // repeated or out of order
-    index_too_large,       // beyond what a sparse matrix can index
-    value_not_number,      // what stands after ':' is not a finite number
+    label_missing,        // the line starts with index:value and labels were asked for
+    label_not_number,     // also a label list "1,2" and a label that is not finite
+    index_not_number,     // what stands before ':' is not a whole number, or there is no ':'
+    index_below_base,     // index 0 in a file whose indices start at 1
+    index_not_ascending,  // repeated or out of order
+    index_too_large,      // beyond what a sparse matrix can index
+    value_not_number,     // what stands after ':' is not a finite number
 };
 
 struct Rows {
@@ -38,7 +38,7 @@ struct Rows {
     std::vector<std::int32_t> errors;         // of lines that could not be read
     std::vector<std::int64_t> error_offsets;  // first byte of the token that could not be read
     std::vector<std::int64_t> error_lines;
-    std::size_t consumed = 0;                 // bytes read, whole lines only
+    std::size_t consumed = 0;  // bytes read, whole lines only
     std::int64_t lines_read = 0;
 };
 

@@ -17,16 +17,16 @@ nb::tuple parse_svmlight(nb::bytes data, std::size_t start, std::size_t max_rows
         rows = svmlight::parse(data.c_str() + start, data.size() - start, max_rows, base, labels_required, skip_bad_lines);
     }
     return nb::make_tuple(to_numpy(std::move(rows.labels)), to_numpy(std::move(rows.row_starts)),
-                          to_numpy(std::move(rows.indices)), to_numpy(std::move(rows.values)),
-                          to_numpy(std::move(rows.lines)), to_numpy(std::move(rows.errors)),
-                          to_numpy(std::move(rows.error_offsets)), to_numpy(std::move(rows.error_lines)), rows.consumed,
-                          rows.lines_read);
+                          to_numpy(std::move(rows.indices)), to_numpy(std::move(rows.values)), to_numpy(std::move(rows.lines)),
+                          to_numpy(std::move(rows.errors)), to_numpy(std::move(rows.error_offsets)),
+                          to_numpy(std::move(rows.error_lines)), rows.consumed, rows.lines_read);
 }
 
 }  // namespace
 
 void bind_svmlight(nb::module_& m) {
-    m.def("parse_svmlight", &parse_svmlight, "data"_a, "start"_a, "max_rows"_a, "base"_a, "labels_required"_a, "skip_bad_lines"_a,
+    m.def("parse_svmlight", &parse_svmlight, "data"_a, "start"_a, "max_rows"_a, "base"_a, "labels_required"_a,
+          "skip_bad_lines"_a,
           "Read rows of svmlight text from bytes: labels, row starts, indices, values, lines; errors, where and in which "
           "lines; bytes and lines read.");
 }

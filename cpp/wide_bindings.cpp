@@ -31,7 +31,8 @@ std::size_t checked_rows(const In<std::int64_t, 1>& starts, const In<std::int32_
                 std::size_t(starts.data()[starts.size() - 1]) == places.size() && places.size() == values.size(),
             "the arrays of sparse rows do not fit together");
     for (std::size_t e = 0; e < places.size(); ++e)
-        require(places.data()[e] >= least && std::int64_t(places.data()[e]) < std::int64_t(columns), "a column is out of range");
+        require(places.data()[e] >= least && std::int64_t(places.data()[e]) < std::int64_t(columns),
+                "a column is out of range");
     return starts.size() - 1;
 }
 
@@ -41,8 +42,8 @@ WideLinear wide_linear(const In<double, 1>& rate, InOut<float, 3>& w, InOut<doub
     require(w.shape(0) == rates && S.shape(0) == rates && S.shape(1) == columns && bias.shape(0) == rates &&
                 bias.shape(1) == outputs && bias_sum.size() == rates && active.size() == 2 && fade.size() == 1,
             "the arrays of a wide linear model do not fit together");
-    return {int(rates), int(outputs), columns,       rate.data(),   w.data(), S.data(),
-            bias.data(), bias_sum.data(), active.data(), fade.data()};
+    return {int(rates), int(outputs), columns,         rate.data(),   w.data(),
+            S.data(),   bias.data(),  bias_sum.data(), active.data(), fade.data()};
 }
 
 void bind_wide_rows(In<double, 1> rate, InOut<float, 3> w, InOut<double, 2> S, InOut<double, 2> bias, InOut<double, 1> bias_sum,
@@ -55,8 +56,7 @@ void bind_wide_rows(In<double, 1> rate, InOut<float, 3> w, InOut<double, 2> S, I
                 scores.shape(1) == std::size_t(m.rates) && scores.shape(2) == outputs && task >= 0 && task <= int(Task::huber),
             "the rows do not fit the wide linear model");
     nb::gil_scoped_release release;
-    wide_rows(m, {starts.data(), places.data(), values.data()}, y.data(), weight.data(), n, Task(task), forget,
-              scores.data());
+    wide_rows(m, {starts.data(), places.data(), values.data()}, y.data(), weight.data(), n, Task(task), forget, scores.data());
 }
 
 void bind_wide_scores(In<double, 1> rate, InOut<float, 3> w, InOut<double, 2> S, InOut<double, 2> bias,
@@ -69,8 +69,7 @@ void bind_wide_scores(In<double, 1> rate, InOut<float, 3> w, InOut<double, 2> S,
     nb::gil_scoped_release release;
     for (std::size_t t = 0; t < n; ++t)
         for (int r = 0; r < m.rates; ++r)
-            wide_score(m, {starts.data(), places.data(), values.data()}, t, r,
-                       scores.data() + (t * m.rates + r) * m.outputs);
+            wide_score(m, {starts.data(), places.data(), values.data()}, t, r, scores.data() + (t * m.rates + r) * m.outputs);
 }
 
 void bind_sketch_rows(In<std::int64_t, 1> starts, In<std::int32_t, 1> columns, In<double, 1> values, std::uint64_t seed,
