@@ -28,8 +28,8 @@ from bomkl.auto.wide import WideLearner, learner_type
 LEVELS = np.array([0.5, 0.8, 0.9, 0.95, 0.99])  # coverages that are calibrated; others lie between
 BUDGET = 100  # of the learner of the scale
 WINDOW = 1000  # last errors whose quantiles are taken
-MEMORY = 200  # rows that the level of the errors is an average of
-PACE = 0.005  # by which the share left out moves with every row
+MEMORY = {False: 1000, True: 200}  # rows that the level of the errors is an average of, without and with drift
+PACE = {False: 0.002, True: 0.005}  # by which the share left out moves with every row, likewise
 TRUSTS = np.array([0.0, 0.35, 0.7])  # powers of the learned scale; 0 makes all intervals alike; the likeliest is taken
 _SMALLEST = 0.05  # errors below this share of the level count as this: the logarithm of less says nothing
 _LARGEST = 1e6
@@ -79,6 +79,7 @@ class ErrorModel:
             forget=FORGET if drift else 1.0,
         )
         self.scale: RowLearner | WideLearner = learner_type(columns)(small)
+        self.memory, self.pace = MEMORY[drift], PACE[drift]
         self.level = 0.0  # average size of the last errors
         self.seen = 0
         self.recent: list[float] = []  # errors in units of their scale, in the order of their coming
@@ -135,9 +136,9 @@ class ErrorModel:
     def _next_level(self, size: float) -> float:
         """Level before this error, of the first the error itself; then it counts."""
         before = self.level if self.seen else size
-        counted = min(size, _OUTLIER * before) if self.seen >= MEMORY else size
+        counted = min(size, _OUTLIER * before) if self.seen >= self.memory else size
         self.seen += 1
-        self.level += (counted - self.level) / min(max(self.seen / 3, 1), MEMORY)  # the first errors fade soonest
+        self.level += (counted - self.level) / min(max(self.seen / 3, 1), self.memory)  # the first errors fade soonest
         return max(before, 1e-300)
 
     def _judge(self, error: float) -> list[float]:
@@ -146,7 +147,7 @@ class ErrorModel:
         quantiles = [self._quantile(share) if self.ordered else 0.0 for share in shares]
         for i, level in enumerate(_LEVELS):
             missed = bool(self.ordered) and error > quantiles[i]
-            shares[i] += PACE * ((1 - level) - missed)
+            shares[i] += self.pace * ((1 - level) - missed)
         self.left_out = np.array(shares)
         if len(self.recent) == WINDOW:
             self.ordered.pop(bisect_left(self.ordered, self.recent.pop(0)))
