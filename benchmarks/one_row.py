@@ -1,15 +1,11 @@
 """`bomkl bench one_row`: AutoMKL one row at a time; its slowest rows, and how it compares to calls with one row.
 
-With ``--before FOLDER``, a folder into which an older version was installed, one-row calls of that version are timed in
-a process of their own, in turn with this one's.
+With ``--baseline PYTHON``, the interpreter of an environment with an older version, one-row calls of that version are
+timed in a process of their own, in turn with this one's.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import perf_counter
@@ -17,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.common.baseline import figures
 from benchmarks.common.rows import Row, parser, report
 from benchmarks.peers_streams import stream
 
@@ -24,23 +21,16 @@ BUDGET = 1000
 FIRST = 5000  # rows among which the slowest is looked for
 TIMED = 300
 
-_BEFORE = """
-import json, sys
-sys.meta_path = [each for each in sys.meta_path if "editable" not in type(each).__module__.lower()]
-sys.path.insert(0, sys.argv[1])
-import numpy as np
-from time import perf_counter
-from bomkl import AutoMKLClassifier
-X, y = np.load(sys.argv[2]), np.load(sys.argv[3])
-start, timed = int(sys.argv[4]), int(sys.argv[5])
-model = AutoMKLClassifier(1000, random_state=0).partial_fit(X[:start], y[:start])
-times = {"predict": [], "partial_fit": []}
-for i in range(start, start + timed):
+_OLDER = """
+start = len(y) - {timed}
+model = AutoMKLClassifier({budget}, random_state=0).partial_fit(X[:start], y[:start])
+times = {{"predict": [], "partial_fit": []}}
+for i in range(start, len(y)):
     for name, arguments in (("predict", (X[i : i + 1],)), ("partial_fit", (X[i : i + 1], y[i : i + 1]))):
         begin = perf_counter()
         getattr(model, name)(*arguments)
         times[name].append(perf_counter() - begin)
-print(json.dumps({name: float(np.median(each)) for name, each in times.items()}))
+print(json.dumps({{name: float(np.median(each)) for name, each in times.items()}}))
 """
 
 
@@ -50,7 +40,7 @@ def timed(function: Callable[..., Any], *arguments: Any) -> float:
     return perf_counter() - start
 
 
-def measure(before: Path | None) -> Iterator[Row]:
+def measure(baseline: Path | None) -> Iterator[Row]:
     from bomkl import AutoMKLClassifier
 
     X, y = stream("magic04", 0)
@@ -70,37 +60,22 @@ def measure(before: Path | None) -> Iterator[Row]:
         times = np.array([[timed(model.predict_one, X[i]), timed(model.learn_one, X[i], y[i])] for i in rows])
         predict, learn = np.median(times, axis=0)
         row = {"what": f"median after {start} rows", "predict_one_ms": 1e3 * predict, "learn_one_ms": 1e3 * learn}
-        if before is not None:
-            old = older(before, X, y, start)
+        if baseline is not None:
+            old = figures(baseline, _OLDER.format(timed=TIMED, budget=BUDGET), X[: start + TIMED], y[: start + TIMED])
             row |= {"predict_ratio": old["predict"] / predict, "learn_ratio": old["partial_fit"] / learn}
         yield row
 
 
-def older(folder: Path, X: Any, y: Any, start: int) -> dict[str, float]:
-    """Median times of one-row calls of the version in a folder."""
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as scratch:
-        paths = [os.path.join(scratch, name) for name in ("X.npy", "y.npy")]
-        np.save(paths[0], X[: start + TIMED])
-        np.save(paths[1], y[: start + TIMED])
-        arguments = [sys.executable, "-c", _BEFORE, str(folder), *paths, str(start), str(TIMED)]
-        found: dict[str, float] = json.loads(
-            subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
-        )
-    return found
-
-
 def show(row: Row) -> str:
-    figures = "  ".join(f"{name} {value}" for name, value in row.items() if name not in ("bench", "what"))
-    return f"{row['what']:<36}{figures}"
+    numbers = "  ".join(f"{name} {value}" for name, value in row.items() if name not in ("bench", "what"))
+    return f"{row['what']:<36}{numbers}"
 
 
 def main() -> None:
     options = parser(__doc__)
-    options.add_argument("--before", type=Path, metavar="FOLDER", help="an older version, installed with pip --target")
+    options.add_argument("--baseline", type=Path, metavar="PYTHON", help="interpreter with an older version")
     chosen = options.parse_args()
-    report("one_row", measure(chosen.before), show, chosen.out)
+    report("one_row", measure(chosen.baseline), show, chosen.out)
 
 
 if __name__ == "__main__":
