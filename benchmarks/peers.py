@@ -75,7 +75,7 @@ def tables(rows: list[Row]) -> str:
     classes = [name for name in names if name not in NUMBERS]
     parts = (
         table("mistakes %, CPU seconds", names, lambda row: f"{row['mistakes']:.2f}, {row['cpu_seconds']:.1f} s"),
-        wins(found, methods[1:]),
+        wins(rows, methods[1:]),
         table("log loss", classes, lambda row: f"{row['log_loss']:.4f}"),
         table(
             f"mistakes %, first {YOUNG} rows",
@@ -87,16 +87,20 @@ def tables(rows: list[Row]) -> str:
     return "\n\n".join(parts)
 
 
-def wins(found: dict[tuple[str, str], Row], others: list[str]) -> str:
-    """On how many data sets AutoMKL has fewer mistakes and a lower log loss than each other method, of how many."""
+def wins(rows: list[Row], others: list[str]) -> str:
+    """On how many data sets AutoMKL has fewer mistakes and a lower log loss than each other method, of how many.
+
+    Means are over the permutations that both were run on.
+    """
+    found = {tuple(row[name] for name in KEY): row for row in rows if "not_run" not in row}
 
     def count(field: str, other: str) -> str:
-        pairs = [
-            (found[name, OURS][field], row[field])
-            for (name, method), row in found.items()
-            if method == other and field in row and field in found.get((name, OURS), {})
-        ]
-        return f"{sum(ours < theirs for ours, theirs in pairs)} of {len(pairs)}" if pairs else ""
+        pairs: dict[str, list[float]] = {}
+        for (name, method, seed), row in found.items():
+            ours = found.get((name, OURS, seed), {})
+            if method == other and field in row and field in ours:
+                pairs.setdefault(name, []).append(ours[field] - row[field])
+        return f"{sum(sum(each) < 0 for each in pairs.values())} of {len(pairs)}" if pairs else ""
 
     lines = [[label, *(count(field, other) for other in others)] for field, label in FIELDS.items()]
     return markdown(["AutoMKL is better on", *others], lines)

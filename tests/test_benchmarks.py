@@ -233,14 +233,17 @@ def test_recorded_streams_need_their_archive(monkeypatch, tmp_path):
 def test_a_win_is_counted_only_where_both_were_measured():
     from benchmarks import peers
 
-    found = {
-        ("german", "AutoMKL"): {"mistakes": 1.0, "log_loss": 0.5},
-        ("german", "River ARF"): {"mistakes": 2.0, "log_loss": 0.4},
-        ("hotel", "AutoMKL"): {"mistakes": 3.0},
-        ("hotel", "River ARF"): {"mistakes": 3.0},
-        ("a9a", "River ARF"): {"mistakes": 9.0, "log_loss": 0.4},
-    }
-    lines = peers.wins(found, ["River ARF", "VW nn 10"]).splitlines()
+    figures = [
+        ("german", "AutoMKL", 0, {"mistakes": 1.0, "log_loss": 0.5}),
+        ("german", "River ARF", 0, {"mistakes": 2.0, "log_loss": 0.4}),
+        ("german", "River ARF", 1, {"mistakes": 0.0, "log_loss": 9.0}),
+        ("hotel", "AutoMKL", 0, {"mistakes": 3.0}),
+        ("hotel", "River ARF", 0, {"mistakes": 3.0}),
+        ("a9a", "River ARF", 0, {"mistakes": 9.0, "log_loss": 0.4}),
+        ("a9a", "VW nn 10", 0, {"not_run": {"rows_per_second": 1, "minutes": 9.9}}),
+    ]
+    rows = [{"data": data, "method": method, "seed": seed, **each} for data, method, seed, each in figures]
+    lines = peers.wins(rows, ["River ARF", "VW nn 10"]).splitlines()
     assert lines[2:] == ["| mistakes (error of numbers) | 1 of 2 |  |", "| log loss | 0 of 1 |  |"]
 
 
