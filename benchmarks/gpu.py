@@ -176,12 +176,12 @@ def draw(rows: list[Row], path: Path) -> None:
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
-    for device, label in (("cpu", "processor, all cores"), ("cuda", "GPU")):
+    for device, label, beside in (("cpu", "processor, all cores", (4, 5)), ("cuda", "GPU", (-8, -13))):
         points = [each for each in rows if each["device"] == device]
         axes.plot([each["seconds"] for each in points], [100 * each["mistakes"] for each in points], "o-", label=label)
         for each in points:
             place = (each["seconds"], 100 * each["mistakes"])
-            axes.annotate(f"{each['budget']:,}", place, xytext=(5, 5), textcoords="offset points", fontsize=8)
+            axes.annotate(f"{each['budget']:,}", place, xytext=beside, textcoords="offset points", fontsize=8)
     axes.set_xscale("log")
     axes.set_xlabel("seconds")
     axes.set_ylabel("wrong, %")
