@@ -56,7 +56,7 @@ library = $(shell g++ -print-file-name=lib$(1).so)
 
 sanitize: $(INSTALLED) ## the tests of the core on a build with the address and undefined behaviour sanitizers
 	$(call sanitized,sanitize,address$(COMMA)undefined)
-	LD_PRELOAD="$(call library,asan) $(call library,ubsan)" ASAN_OPTIONS=detect_leaks=0 \
+	BOMKL_FUZZ_LONGEST=1200 LD_PRELOAD="$(call library,asan) $(call library,ubsan)" ASAN_OPTIONS=detect_leaks=0 \
 		.venv/sanitize/bin/python -m pytest -q -s -n 0 -p no:cacheprovider --deselect \
 		tests/test_engine_memory.py::test_where_memory_runs_out_the_model_is_as_before $(CORE_TESTS)
 
@@ -65,7 +65,7 @@ how-to: $(INSTALLED) ## follow the pages on adding a learner and a kernel in a c
 
 tsan: $(INSTALLED) ## the tests of threads and interrupts on a build with ThreadSanitizer
 	$(call sanitized,tsan,thread)
-	LD_PRELOAD="$(call library,tsan)" TSAN_OPTIONS="halt_on_error=1 die_after_fork=0" setarch -R \
+	BOMKL_FUZZ_LONGEST=1200 LD_PRELOAD="$(call library,tsan)" TSAN_OPTIONS="halt_on_error=1 die_after_fork=0" setarch -R \
 		.venv/tsan/bin/python -m pytest -q -s -n 0 -p no:cacheprovider $(THREAD_TESTS)
 
 MINUTES ?= 10

@@ -1,7 +1,9 @@
 """The estimators: what they store, what they refuse, and that nothing changes when they do."""
 
+import contextlib
 import pickle
 import threading
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -11,7 +13,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import make_classification, make_moons
 
-from bomkl import BudgetMKLClassifier, BudgetMKLRegressor
+from bomkl import AutoMKLRegressor, BudgetMKLClassifier, BudgetMKLRegressor
+from bomkl._core import NotFiniteError
 from bomkl.combiners import Hedge, Uniform
 from bomkl.kernels import Cauchy, Cosine, Exponential, Gaussian, Laplacian, Linear, Polynomial
 from bomkl.learners import BOGD, BPAS, NOGD, PA, RBP, SPA, Forgetron, Perceptron, Projectron
@@ -468,3 +471,13 @@ class TestRegressor:
             BudgetMKLRegressor(epsilon=-1).fit(X0, Y0)
         with pytest.raises(ValueError, match="epsilon_insensitive"):
             BudgetMKLRegressor(combiner=Hedge(loss="hinge")).fit(X0, Y0)
+
+
+@pytest.mark.parametrize("kind", [AutoMKLRegressor, BudgetMKLClassifier, BudgetMKLRegressor])
+def test_large_cells_of_both_signs_give_no_warning(kind):
+    rows = np.zeros((64, 8))
+    rows[::2, 0], rows[1::2, 0] = 1.7e308, -1.7e308
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        with contextlib.suppress(NotFiniteError):
+            kind(random_state=0).fit(rows, np.arange(64) % 2)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from bomkl._core import Engine32, Engine64, after_fork_in_child, after_fork_in_parent, before_fork
 from bomkl._engine_config import TASKS, KernelCalls, combiner_record, kernel_name, kernel_record, learner_record
@@ -28,6 +28,7 @@ from bomkl._validation import (
     first_not_a_number,
     is_finite_number,
     parameter_error,
+    validated,
 )
 from bomkl.combiners import Combiner, Hedge
 from bomkl.kernels import Kernel, KernelLike, paper_kernels
@@ -185,7 +186,7 @@ class EngineEstimator(ShowsState, BaseEstimator):  # type: ignore[misc]
         return [np.float64, np.float32] if self.dtype is None else np.dtype(self.dtype)
 
     def _check_rows(self, X: Any, first: bool) -> Any:
-        return validate_data(self, X, accept_sparse="csr", dtype=self._dtypes(first), order="C", reset=first)
+        return validated(self, X, accept_sparse="csr", dtype=self._dtypes(first), order="C", reset=first)
 
     @staticmethod
     def _wide_and_sparse(X: Any) -> bool:

@@ -20,6 +20,18 @@ def parameter_error(owner: str, name: str, rule: str, value: object) -> ValueErr
     return ValueError(f"The {name!r} parameter of {owner} must be {rule}. Got {value!r} instead.")
 
 
+def validated(estimator: Any, *arrays: Any, **settings: Any) -> Any:
+    """Call scikit-learn's `validate_data`.
+
+    It adds up all cells to see whether one is not finite. That the sum of large cells overflows is nothing to warn of.
+    """
+    import numpy as np  # here, because the command line needs this module and no arrays to show its help
+    from sklearn.utils.validation import validate_data
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        return validate_data(estimator, *arrays, **settings)
+
+
 def check_as_many(n_rows: int, n_labels: int, what: str) -> None:
     """Refuse labels (or targets, or whatever `what` calls them) that are more or fewer than the rows.
 

@@ -11,7 +11,7 @@ from scipy.sparse import issparse
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import assert_all_finite, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.validation import column_or_1d
 
 from bomkl._engine_estimator import LARGEST_WEIGHT, EngineEstimator, Float
 from bomkl._engine_growth import with_another_class
@@ -22,6 +22,7 @@ from bomkl._validation import (
     check_not_negative,
     is_finite_number,
     parameter_error,
+    validated,
 )
 from bomkl.combiners import CLASSIFICATION_LOSSES, REGRESSION_LOSSES, Combiner, Hedge
 from bomkl.kernels import KernelLike
@@ -638,7 +639,7 @@ class BudgetMKLRegressor(RegressorMixin, EngineEstimator):  # type: ignore[misc]
             self._check_parameters()
         else:
             self._check_settings_kept()
-        X, y = validate_data(
+        X, y = validated(
             self, X, y, accept_sparse="csr", dtype=self._dtypes(first), order="C", reset=first, y_numeric=True
         )
         targets = np.asarray(y, dtype=np.float64)

@@ -28,7 +28,7 @@ def _family(parent):
 
 
 LEARNERS, KERNELS = _family(Learner), _family(Kernel)
-LONGEST = 120  # seconds a case may take before it counts as hanging
+LONGEST = int(os.environ.get("BOMKL_FUZZ_LONGEST", "120"))  # seconds a case may take before it counts as hanging
 
 
 @pytest.fixture

@@ -36,8 +36,8 @@ def seconds(call):
 
 
 def interrupted(call, after):
-    """Whether the call ended by an interrupt, and how long it went on after it."""
-    sent = []
+    """Whether an interrupt kept the call from returning, and how long it went on after it."""
+    sent, returned = [], []
 
     def send():
         sent.append(time.perf_counter())
@@ -49,11 +49,12 @@ def interrupted(call, after):
         timer.start()
         try:
             call()
+            returned.append(True)
         finally:
             timer.cancel()
             timer.join()
-    except KeyboardInterrupt:
-        return True, time.perf_counter() - sent[0]
+    except KeyboardInterrupt:  # one that was sent while the call ended may come after it
+        return not returned, time.perf_counter() - sent[0]
     finally:
         signal.signal(signal.SIGINT, handler)
     return False, 0.0

@@ -53,7 +53,8 @@ def hostile_table(rng, choose, table):
     if kind == 3:
         return table[:0]
     if kind == 4:
-        return table.assign(**{name: [choose(rng, ODD_CELLS)] * len(table)})
+        cells = pd.Series([choose(rng, ODD_CELLS)] * len(table), dtype=object, index=table.index)
+        return table.assign(**{name: cells})
     if kind == 5:
         return table.assign(**{name: table[name].astype(str)})
     if kind == 6:

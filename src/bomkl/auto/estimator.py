@@ -13,12 +13,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from bomkl._guard import changing
 from bomkl._repr import ShowsState, bytes_text, top_kernels
 from bomkl._repr import State as ShownState
-from bomkl._validation import check_choice, check_count, check_n_jobs, first_not_a_number, parameter_error
+from bomkl._validation import check_choice, check_count, check_n_jobs, first_not_a_number, parameter_error, validated
 from bomkl.auto.constants import FIRST_STAGE
 from bomkl.auto.device import DEVICES
 from bomkl.auto.drift import AdaptiveLearner
@@ -136,7 +136,7 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         table = self._table(X, first)
         if table is not None:
             return table
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first)
+        X = validated(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first)
         return checked_columns(X)
 
     def _check_known_rows(self, X: Any) -> Any:
