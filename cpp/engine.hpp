@@ -12,7 +12,9 @@ public:
     Engine(Config config, int features, bool sparse, const Primitives<T>& primitives, KernelCallback<T> callback)
         : config_(linked(std::move(config))), m_(int(config_.kernels.size())), n_expansions_(config_.n_outputs * m_),
           primitives_(primitives), callback_(std::move(callback)), state_(empty_state(features, sparse, nullptr)),
-          scorer_(config_, primitives_, callback_, state_), scores_(scorer_.block_scores()), undo_(state_) {}
+          scorer_(config_, primitives_, callback_, state_), scores_(scorer_.block_scores()),
+          growing_(dynamic_cast<GrowingScores<T>*>(&scores_)), listed_(dynamic_cast<ListedScores<T>*>(&scores_)),
+          features_(dynamic_cast<FeatureScores<T>*>(&scores_)), undo_(state_) {}
 
     // A few rows are scored as the model is; for many, a copy is scored (copies share their rows), so that all rows are
     // scored under one state and nobody waits for more than a block.
@@ -106,14 +108,14 @@ public:
                 const int slot = slots[arrays.term_rows[j]];
                 const T coef = T(arrays.term_coefs[j]);
                 fresh.pool.retain(slot);
-                if (scores_.fused()) {
-                    scores_.tile_term(fresh, slot / kTile, e).coef[slot % kTile] = coef;
+                if (growing_) {
+                    growing_->tile_term(fresh, slot / kTile, e).coef[slot % kTile] = coef;
                     ++fresh.n_support[e];
                     continue;
                 }
                 expansion.slots.push_back(slot);
                 expansion.coefs.push_back(coef);
-                const double self = scores_.self_value_of(e % m_, row_of(arrays, arrays.term_rows[j]));
+                const double self = listed_->self_value_of(e % m_, row_of(arrays, arrays.term_rows[j]));
                 expansion.diagonal.push_back(replacement_norm(self));
             }
             std::copy_n(arrays.feature_weights.begin() + e * n_features(), n_features(), expansion.coefs.begin());
@@ -135,7 +137,7 @@ public:
     const Config& config() const { return config_; }
     const State<T>& state() const { return state_; }
     std::vector<std::int64_t> n_support() const {
-        if (scores_.fused()) return state_.n_support;
+        if (growing_) return state_.n_support;
         std::vector<std::int64_t> out;
         for (const auto& e : state_.expansions) out.push_back(e.size());
         return out;
@@ -145,15 +147,18 @@ public:
     int slot_of_row() {
         if (row_slot_ < 0) {
             row_slot_ = state_.pool.add(scores_.block().row(row_));
-            scores_.row_changed(row_slot_);
+            listed_->row_changed(row_slot_);
         }
         return row_slot_;
     }
     void append_term(int expansion, double coef) {
         if (T(coef) != 0) new_terms_.push_back({expansion % m_, expansion, T(coef)});
     }
-    double score_of(int expansion, int slot) { return scores_.score_of(expansion, slot); }
-    const T* values_at(int expansion, int slot) { return scores_.values_at(expansion, slot); }
+    double score_of(int expansion, int slot) { return listed_->score_of(expansion, slot); }
+    const T* values_at(int expansion, int slot) { return listed_->values_at(expansion, slot); }
+    void support_added(int expansion) { listed_->support_added(expansion); }
+    void support_dropped(int expansion, int place) { listed_->support_dropped(expansion, place); }
+    const Primitives<T>& primitives() const { return primitives_; }
     RowUndo<T>& undo() { return undo_; }
 
 private:
@@ -226,8 +231,8 @@ private:
             }
         for (int s = 0; s < arrays.n_rows; ++s) {
             if (kernel[s] == kUnused) throw std::invalid_argument("a support row is used by no kernel");
-            const bool own = scores_.fused() && kernel[s] != kSeveral;
-            slots.push_back(fresh.pool.add(row_of(arrays, s), scores_.sequence(kernel[s], own)));
+            const bool own = growing_ && kernel[s] != kSeveral;
+            slots.push_back(fresh.pool.add(row_of(arrays, s), GrowingScores<T>::sequence(kernel[s], own)));
         }
         return slots;
     }
@@ -268,9 +273,9 @@ private:
         else if (config_.task == Task::multiclass)
             state_.mistakes += best != int(target);
         ++state_.n_seen;
-        if (!new_terms_.empty()) scores_.add_terms(row_, new_terms_);
+        if (!new_terms_.empty()) growing_->add_terms(row_, new_terms_);
         state_.pool.settle();
-        if (row_slot_ >= 0) scores_.relate_new_row(row_, row_slot_);
+        if (row_slot_ >= 0) listed_->relate_new_row(row_, row_slot_);
     }
 
     void select(int c, double delta, Draws& draws) {
@@ -324,15 +329,15 @@ private:
     template <class Learner>
     void apply(const Learner& rule, int e, const Example& x, double self) {
         if constexpr (Learner::fourier) {
-            FeatureWeights<T, Engine> weights(*this, primitives_, state_.expansions[e], e, scores_.features_of(e % m_, row_));
+            FeatureWeights<T, Engine> weights(*this, primitives_, state_.expansions[e], e, features_->features_of(e % m_, row_));
             return rule.learn(weights, x);
         } else {
             if constexpr (Learner::only_adds)
-                if (scores_.fused()) {
+                if (growing_) {
                     GrowingSupport support(*this, e);
                     return rule.learn(support, x);
                 }
-            Support<T, Engine> support(*this, state_.pool, state_.expansions[e], e, config_.budget, scores_.values_of(e),
+            Support<T, Engine> support(*this, state_.pool, state_.expansions[e], e, config_.budget, listed_->values_of(e),
                                        replacement_norm(self));
             rule.learn(support, x);
         }
@@ -347,6 +352,9 @@ private:
     std::unique_ptr<State<T>> before_;  // the call that is pending
     Scorer<T> scorer_;
     BlockScores<T>& scores_;
+    GrowingScores<T>* const growing_;  // the scores; two of the three are null
+    ListedScores<T>* const listed_;
+    FeatureScores<T>* const features_;
     RowUndo<T> undo_;
 
     // the row at hand

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "list.hpp"
 #include "not_finite.hpp"
 #include "pool.hpp"
 #include "rule.hpp"
@@ -18,15 +19,15 @@ struct ForgetronProgress {
 
 template <class T>
 struct Expansion {
-    std::vector<int> slots;  // in order of insertion
-    std::vector<T> coefs;    // the true coefficients are scale * coefs; without support rows, weights of Fourier features
-    std::vector<double> diagonal;
+    List<int> slots;  // in order of insertion
+    List<T> coefs;    // the true coefficients are scale * coefs; without support rows, weights of Fourier features
+    List<double> diagonal;
     double scale = 1;
     ForgetronProgress forgetron;
     // Projectron: the inverse of the kernel matrix of the support. NOGD: its features of the kernel values. Row-major.
     std::vector<double> inverse_gram;
 
-    int size() const { return int(slots.size()); }
+    int size() const { return slots.size(); }
 };
 
 inline void require_finite_coefficient(bool finite) {
@@ -36,25 +37,12 @@ inline void require_finite_coefficient(bool finite) {
             "step, or set normalize_step=True.");
 }
 
-// The step shared by all rules that replace: which support row costs least to drop if its projection on x is kept.
-template <class T>
-int cheapest_victim(const Expansion<T>& e, const T* values, double self) {
-    int victim = 0;
-    double least = std::numeric_limits<double>::infinity();
-    for (int j = 0; j < e.size(); ++j) {
-        const double coef = double(e.coefs[j]), value = double(values[j]);
-        const double cost = coef * coef * (self > 0 ? e.diagonal[j] - value * value / self : e.diagonal[j]);
-        if (cost < least) least = cost, victim = j;
-    }
-    return victim;
-}
-
 // An expansion as the update rules see it while one row is learned. Host supplies slot_of_row(), score_of(number, slot),
-// values_at(number, slot) and undo(), which is told of every change.
+// values_at(number, slot) and primitives(); it is told of every row that is added or dropped, and undo() before every change.
 template <class T, class Host>
 class Support {
 public:
-    Support(Host& host, Pool<T>& pool, Expansion<T>& e, int number, int budget, T* values, double self)
+    Support(Host& host, Pool<T>& pool, Expansion<T>& e, int number, int budget, const T* values, double self)
         : host_(host), pool_(pool), e_(e), number_(number), budget_(budget), values_(values), self_(self) {}
 
     int size() const { return e_.size(); }
@@ -64,10 +52,10 @@ public:
     ForgetronProgress& forgetron_progress() { return e_.forgetron; }
     double score_of_oldest() { return host_.score_of(number_, e_.slots[0]); }
 
-    // Add where there is room; else replace the row that costs least, keeping its projection on the new one.
+    // Add where there is room; else replace the row that costs least if its projection on the new one is kept.
     void insert(double coef) {
         if (!full()) return add(coef);
-        const int victim = cheapest_victim(e_, values_, self_);
+        const int victim = host_.primitives().cheapest(e_.coefs.data(), e_.diagonal.data(), values_, size(), self_);
         const double kept = self_ > 0 ? this->coef(victim) * double(values_[victim]) / self_ : 0;
         drop(victim);
         add(coef + kept);
@@ -76,23 +64,25 @@ public:
         const T stored = T(coef / e_.scale);
         require_finite(double(stored));
         const int slot = host_.slot_of_row();
-        e_.slots.reserve(e_.slots.size() + 1);  // from here on nothing can fail
-        e_.coefs.reserve(e_.coefs.size() + 1);
-        e_.diagonal.reserve(e_.diagonal.size() + 1);
-        host_.undo().make_room();
+        e_.slots.make_room();
+        e_.coefs.make_room();
+        e_.diagonal.make_room();
+        host_.undo().make_room();  // from here on nothing can fail
         host_.undo().adds(number_, slot);
         pool_.retain(slot);
         e_.slots.push_back(slot);
         e_.coefs.push_back(stored);
         e_.diagonal.push_back(self_);
+        host_.support_added(number_);
     }
     void drop(int j) {
         host_.undo().make_room();
         pool_.release(e_.slots[j]);
         host_.undo().drops(number_, j);
-        e_.slots.erase(e_.slots.begin() + j);
-        e_.coefs.erase(e_.coefs.begin() + j);
-        e_.diagonal.erase(e_.diagonal.begin() + j);
+        e_.slots.erase(j);
+        e_.coefs.erase(j);
+        e_.diagonal.erase(j);
+        host_.support_dropped(number_, j);
     }
     void scale(double factor) {
         e_.scale *= factor;
@@ -200,7 +190,7 @@ private:
     Pool<T>& pool_;
     Expansion<T>& e_;
     int number_, budget_;
-    T* values_;
+    const T* values_;
     double self_;
     double distance_ = 0;
     std::vector<double> projection_;

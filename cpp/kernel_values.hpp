@@ -248,6 +248,13 @@ private:
     alignas(64) std::uint8_t inner_[kTile], distance_[kTile];
 };
 
+// A kernel of one vector of what it is a map of.
+template <class T>
+Vec<T> map_vector(const PreparedKernel<T>& k, Vec<T> source) {
+    if (k.kind == kGaussian && !Simd<T>::any_less(source, broadcast<T>(k.furthest))) return Vec<T>{};
+    return with_kernel(k.kind, [&](auto kernel) { return kernel.map(k, Vectors<T, 1>{{source}}).v[0]; });
+}
+
 }  // namespace
 
 }  // namespace bomkl::BOMKL_ISA

@@ -65,6 +65,10 @@ inline void link_gaussians(std::vector<KernelSpec>& kernels, int longest) {
     }
 }
 
+inline bool has_callable(const std::vector<KernelSpec>& kernels) {
+    return std::any_of(kernels.begin(), kernels.end(), [](const KernelSpec& k) { return k.kind == kCallable; });
+}
+
 // k(x, x) of a native kernel from the squared norm.
 inline double self_kernel(const KernelSpec& k, double squared_norm) {
     return with_kernel(k.kind, [&](auto kernel) { return kernel.self(k, squared_norm); });

@@ -2,7 +2,7 @@
 // standard library: the linker would be free to use this set's copy of them on a machine that lacks the set.
 #include "primitives.hpp"
 
-#include "kernel_values.hpp"
+#include "lines.hpp"
 
 namespace bomkl::BOMKL_ISA {
 namespace {
@@ -234,20 +234,37 @@ void relate(const Rows<T>& rows, int r, const Tile<T>* tiles, int n_tiles, const
     }
 }
 
+// sum + a b in the first n lanes; the others stay as they are.
 template <class T>
-T weighted_sum(const T* coef, const T* values, int n) {
-    T lanes[kLanes] = {};
-    int i = 0;
-    for (; i + kStripColumns<T> <= n; i += kStripColumns<T>) accumulate<T>(lanes, coef, Strip<T>::loaded(values + i), i);
-    for (; i < n; ++i) lanes[i % kLanes] = scalar_fma<T>(coef[i], values[i], lanes[i % kLanes]);
-    return sum_of<T>(lanes);
+[[gnu::always_inline]] inline Vec<T> add_first(const T* a, const T* b, int n, Vec<T> sum) {
+#if BOMKL_VECTOR_BYTES == 64
+    return Simd<T>::fma_first(a, b, sum, n);
+#else
+    for (int i = 0; i < n; ++i) sum[i] = scalar_fma<T>(a[i], b[i], sum[i]);
+    return sum;
+#endif
 }
 
-// A kernel of one vector of what it is a map of.
 template <class T>
-Vec<T> map_vector(const PreparedKernel<T>& k, Vec<T> source) {
-    if (k.kind == kGaussian && !Simd<T>::any_less(source, broadcast<T>(k.furthest))) return Vec<T>{};
-    return with_kernel(k.kind, [&](auto kernel) { return kernel.map(k, Vectors<T, 1>{{source}}).v[0]; });
+T weighted_sum(const T* coef, const T* values, int n) {
+    constexpr int W = Simd<T>::width, G = kLanes / W;
+    Vec<T> sum[G] = {};
+    int i = 0;
+    for (; i + kLanes <= n; i += kLanes) {
+#pragma GCC unroll 8
+        for (int g = 0; g < G; ++g) sum[g] = Simd<T>::fma(load<T>(coef + i + g * W), load<T>(values + i + g * W), sum[g]);
+    }
+#pragma GCC unroll 8
+    for (int g = 0; g < G; ++g) {
+        const int rest = n - i - g * W;
+        if (rest <= 0) break;
+        sum[g] = rest >= W ? Simd<T>::fma(load<T>(coef + i + g * W), load<T>(values + i + g * W), sum[g])
+                           : add_first<T>(coef + i + g * W, values + i + g * W, rest, sum[g]);
+    }
+    T lanes[kLanes];
+#pragma GCC unroll 8
+    for (int g = 0; g < G; ++g) store<T>(lanes + g * W, sum[g]);
+    return sum_of<T>(lanes);
 }
 
 template <class T>
@@ -370,9 +387,10 @@ void add_fixed(const T* values, std::size_t n, double units, std::int64_t* sums)
 }
 
 template <class T>
-constexpr Primitives<T> table{tabulate<T>,   evaluate<T>,     evaluate_related<T>, append<T>,   sum_lanes<T>,    inner<T>,
-                              scatter<T>,    gather_inner<T>, relate<T>,           expand<T>,   weighted_sum<T>, exp_many<T>,
-                              city_block<T>, waves<T>,        add_multiple<T>,     add_fixed<T>};
+constexpr Primitives<T> table{tabulate<T>,     evaluate<T>,     evaluate_related<T>, append<T>,      sum_lanes<T>,   inner<T>,
+                              scatter<T>,      gather_inner<T>, relate<T>,           relate_line<T>, relate_slot<T>, turn_rows<T>,
+                              map_line<T>,     map_column<T>,   cheapest<T>,         expand<T>,      weighted_sum<T>, exp_many<T>,
+                              city_block<T>,   waves<T>,        add_multiple<T>,     add_fixed<T>};
 
 }  // namespace
 

@@ -16,6 +16,8 @@ namespace bomkl {
 inline constexpr int kTile = 64;
 inline constexpr int kLanes = 16;
 inline constexpr int kLaneSets = 2;
+template <class T>
+inline constexpr int kLine{64 / sizeof(T)};  // rows that are looked at side by side
 inline constexpr int kMostOnes = 254;  // a byte can count them
 
 template <class T>
@@ -88,6 +90,21 @@ struct Primitives {
     T (*gather_inner)(const SparseRow<T>&, const T* dense);
     // the other sources of kernels, of one row to n_tiles tiles: out[source], null where it is not needed
     void (*relate)(const Rows<T>&, int r, const Tile<T>*, int n_tiles, const T* inner, T* const* out);
+    // Lines: what is about a slot and kLine rows, row beside row, slot after slot.
+    // sources of n rows to n_tiles tiles of dense rows: out[source], null where it is not needed; `columns` has the features of
+    // the rows, with a stride of kTile, and may hold anything where there are fewer rows than a line has
+    // returns the least squared distance, or something less
+    T (*relate_line)(const Rows<T>&, int first, int n, const T* columns, const Tile<T>*, int n_tiles, T* const* out);
+    // the same for slot c of one tile, for rows first + begin to first + end; the line of out[source] is that of `first`
+    T (*relate_slot)(const Rows<T>&, int first, int begin, int end, const T* columns, const Tile<T>&, int c, T* const* out);
+    // n rows of n_slots numbers, turned into lines
+    void (*turn_rows)(const T* rows, int n, int n_slots, T* out);
+    // kernel values of listed slots from the kernel's source: values[row * stride + place]; up to a line more may be written
+    void (*map_line)(const PreparedKernel<T>&, const T* lines, const int* slots, int n, T* values, std::size_t stride);
+    // the same for one slot
+    void (*map_column)(const PreparedKernel<T>&, const T* line, T* values, std::size_t stride);
+    // where coef^2 (diagonal - value^2 / self) is least; coef^2 diagonal, where self is zero
+    int (*cheapest)(const T* coefs, const double* diagonal, const T* values, int n, double self);
     // kernel values of listed slots from the kernel's source, and their weighted sum
     T (*expand)(const PreparedKernel<T>&, const T* source, const int* slots, const T* coef, int n, T* values);
     // weighted sum with kernel values that are already there

@@ -4,7 +4,9 @@
 #include <cstdio>
 #include <limits>
 
-#include "scores.hpp"
+#include "feature_scores.hpp"
+#include "growing_scores.hpp"
+#include "listed_scores.hpp"
 
 namespace bomkl {
 
@@ -35,13 +37,13 @@ class Scorer {
 public:
     Scorer(const Config& config, const Primitives<T>& primitives, KernelCallback<T> callback, State<T>& state)
         : config_(config), m_(int(config.kernels.size())), n_expansions_(config.n_outputs * m_), state_(state),
-          scores_(config_, primitives, std::move(callback), state_), f_(n_expansions_), relative_(n_expansions_),
+          scores_(scores_of_rule(primitives, std::move(callback))), f_(n_expansions_), relative_(n_expansions_),
           total_(config.n_outputs) {}
 
     static constexpr int kRowsPerPause = 16;
 
-    BlockScores<T>& block_scores() { return scores_; }
-    const BlockScores<T>& block_scores() const { return scores_; }
+    BlockScores<T>& block_scores() { return *scores_; }
+    const BlockScores<T>& block_scores() const { return *scores_; }
     const std::vector<double>& f() const { return f_; }
     const double* relative_weights_of(int c) const { return relative_.data() + c * m_; }
 
@@ -66,18 +68,18 @@ public:
 
     // The next rows from `start` on, scored against what is stored; returns how many.
     int load_block(const Batch<T>& batch, std::int64_t start, int n_threads, const std::function<void()>& pause) {
-        const int n = int(std::min<std::int64_t>(scores_.block_rows(n_threads), batch.n - start));
-        scores_.load_block(batch, start, n);
+        const int n = int(std::min<std::int64_t>(scores_->block_rows(n_threads), batch.n - start));
+        scores_->load_block(batch, start, n);
         for (int t = 0; t < n; ++t)
-            if (const double square = scores_.block().squared_norm_of(t); !(square < safe_norm_))
+            if (const double square = scores_->block().squared_norm_of(t); !(square < safe_norm_))
                 check_range(square, start + t);
-        scores_.score_block(n_threads, pause);
+        scores_->score_block(n_threads, pause);
         return n;
     }
 
     // f of every kernel on row t of the block, which is row `number` of X.
     void score_row(int t, std::int64_t number) {
-        scores_.score_row(t, f_);
+        scores_->score_row(t, f_.data());
         const double limit = double(std::numeric_limits<T>::max()) * 1e-6;  // a step from here is still finite
         for (int e = 0; e < n_expansions_; ++e)
             if (!(std::fabs(f_[e]) < limit))
@@ -123,6 +125,13 @@ public:
     }
 
 private:
+    // The way in which the rule holds its expansions.
+    std::unique_ptr<BlockScores<T>> scores_of_rule(const Primitives<T>& primitives, KernelCallback<T> callback) {
+        if (FeatureScores<T>::serves(config_)) return std::make_unique<FeatureScores<T>>(config_, primitives, state_);
+        if (GrowingScores<T>::serves(config_)) return std::make_unique<GrowingScores<T>>(config_, primitives, state_);
+        return std::make_unique<ListedScores<T>>(config_, primitives, std::move(callback), state_);
+    }
+
     // A squared norm up to which no kernel value can overflow.
     double safe_norm() const {
         double square = range_limit();
@@ -138,7 +147,7 @@ private:
     const int m_, n_expansions_;
     const double safe_norm_ = safe_norm();
     State<T>& state_;
-    BlockScores<T> scores_;
+    std::unique_ptr<BlockScores<T>> scores_;
     std::vector<double> f_, relative_, total_;
 };
 

@@ -86,6 +86,11 @@ struct Simd<float> {
 #if BOMKL_VECTOR_BYTES == 64
     using Mask = __mmask16;
     static Mask less(Vec a, Vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
+    // sum + a b in the first n lanes; the others stay as they are
+    static Vec fma_first(const float* a, const float* b, Vec sum, int n) {
+        const Mask first = Mask((1u << n) - 1);
+        return _mm512_mask3_fmadd_ps(_mm512_maskz_loadu_ps(first, a), _mm512_maskz_loadu_ps(first, b), sum, first);
+    }
     // a b where the mask is set, zero elsewhere
     static Vec product(Mask mask, Vec a, Vec b) { return _mm512_maskz_mul_ps(mask, a, b); }
     // 2^(k / powers.size) from a number whose last bits are those of k
@@ -221,6 +226,10 @@ struct Simd<double> {
 #if BOMKL_VECTOR_BYTES == 64
     using Mask = __mmask8;
     static Mask less(Vec a, Vec b) { return _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ); }
+    static Vec fma_first(const double* a, const double* b, Vec sum, int n) {
+        const Mask first = Mask((1u << n) - 1);
+        return _mm512_mask3_fmadd_pd(_mm512_maskz_loadu_pd(first, a), _mm512_maskz_loadu_pd(first, b), sum, first);
+    }
     // a b where the mask is set, zero elsewhere
     static Vec product(Mask mask, Vec a, Vec b) { return _mm512_maskz_mul_pd(mask, a, b); }
     // 2^(k / powers.size) from a number whose last bits are those of k

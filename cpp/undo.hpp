@@ -53,7 +53,7 @@ public:
         if (!active_) return;
         while (!changes_.empty() || !coefs_.empty()) {
             if (!coefs_.empty() && coefs_.back().at == changes_.size()) {
-                state_.expansions[coefs_.back().expansion].coefs.swap(coefs_.back().coefs);
+                std::swap(state_.expansions[coefs_.back().expansion].coefs, coefs_.back().coefs);
                 coefs_.pop_back();
                 continue;
             }
@@ -64,9 +64,9 @@ public:
                 e.slots.pop_back(), e.coefs.pop_back(), e.diagonal.pop_back();
                 state_.pool.undo_retain(change.slot);
             } else {  // room is left from before
-                e.slots.insert(e.slots.begin() + change.place, change.slot);
-                e.coefs.insert(e.coefs.begin() + change.place, change.coef);
-                e.diagonal.insert(e.diagonal.begin() + change.place, change.diagonal);
+                e.slots.insert(change.place, change.slot);
+                e.coefs.insert(change.place, change.coef);
+                e.diagonal.insert(change.place, change.diagonal);
                 state_.pool.retain(change.slot);
             }
         }
@@ -92,7 +92,7 @@ private:
     struct Coefs {
         int expansion;
         std::size_t at;  // how many changes came before
-        std::vector<T> coefs;
+        List<T> coefs;
     };
     void forget() {
         changes_.clear();
