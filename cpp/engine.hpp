@@ -329,7 +329,8 @@ private:
     template <class Learner>
     void apply(const Learner& rule, int e, const Example& x, double self) {
         if constexpr (Learner::fourier) {
-            FeatureWeights<T, Engine> weights(*this, primitives_, state_.expansions[e], e, features_->features_of(e % m_, row_));
+            FeatureWeights<T, Engine> weights(*this, primitives_, state_.expansions[e], e,
+                                              features_->features_of(e % m_, row_));
             return rule.learn(weights, x);
         } else {
             if constexpr (Learner::only_adds)

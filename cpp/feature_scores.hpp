@@ -52,9 +52,7 @@ public:
 private:
     using Base::block_, Base::config_, Base::m_, Base::n_expansions_, Base::primitives_, Base::state_;
 
-    std::size_t start(int kernel, int t) const {
-        return (std::size_t(t) * m_ + kernel) * state_.frequencies->n_features();
-    }
+    std::size_t start(int kernel, int t) const { return (std::size_t(t) * m_ + kernel) * state_.frequencies->n_features(); }
 
     Buffer<T> waves_;  // features of every row and kernel
     Buffer<T> inner_;

@@ -19,25 +19,26 @@ inline constexpr int kRows = 4, kVectors = 2;
 // Inner products of R rows with the 64 columns of a tile. Every sum runs over the features in order, whatever R is.
 template <class T, int R>
 void inner_tile(const T* x, std::size_t stride, const T* tile, int features, T* out, std::size_t out_stride) {
-    constexpr int W = Simd<T>::width;
-    for (int c = 0; c < kTile; c += kVectors * W) {
-        Vec<T> sum[R][kVectors] = {};
+    // one row alone leaves registers for more columns
+    constexpr int W = Simd<T>::width, N = R == 1 && kVectors * 2 * W <= kTile ? kVectors * 2 : kVectors;
+    for (int c = 0; c < kTile; c += N * W) {
+        Vec<T> sum[R][N] = {};
         const T* column = tile + c;
         for (int j = 0; j < features; ++j, column += kTile) {
-            Vec<T> z[kVectors];
+            Vec<T> z[N];
 #pragma GCC unroll 8
-            for (int v = 0; v < kVectors; ++v) z[v] = load<T>(column + v * W);
+            for (int v = 0; v < N; ++v) z[v] = load<T>(column + v * W);
 #pragma GCC unroll 8
             for (int r = 0; r < R; ++r) {
                 const Vec<T> b = broadcast<T>(x[r * stride + j]);
 #pragma GCC unroll 8
-                for (int v = 0; v < kVectors; ++v) sum[r][v] = Simd<T>::fma(b, z[v], sum[r][v]);
+                for (int v = 0; v < N; ++v) sum[r][v] = Simd<T>::fma(b, z[v], sum[r][v]);
             }
         }
 #pragma GCC unroll 8
         for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
-            for (int v = 0; v < kVectors; ++v) store<T>(out + r * out_stride + c + v * W, sum[r][v]);
+            for (int v = 0; v < N; ++v) store<T>(out + r * out_stride + c + v * W, sum[r][v]);
     }
 }
 

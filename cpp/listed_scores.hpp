@@ -64,8 +64,8 @@ public:
             if (looks_ahead_ && ahead_[e].vanishes)
                 f[e] = 0;
             else
-                f[e] = expansion.scale *
-                   double(primitives_.weighted_sum(expansion.coefs.data(), values_of_[e], expansion.size()));
+                f[e] =
+                    expansion.scale * double(primitives_.weighted_sum(expansion.coefs.data(), values_of_[e], expansion.size()));
         }
     }
 
@@ -161,6 +161,9 @@ private:
         int expansion, column;
     };
 
+    static void make_room(Buffer<T>& buffer, std::size_t n) {
+        if (buffer.size() < n) buffer.at_least(n + n / 2);
+    }
     bool is_callable(int expansion) const { return config_.kernels[expansion % m_].kind == kCallable; }
     T* line_of(int source, int line) { return lines_[source].data() + line * n_slots_ * kLine<T>; }
 
@@ -180,7 +183,7 @@ private:
     void relate_lines(int n_threads, const std::function<void()>& pause) {
         const int n = block_.n(), n_lines = (n + kLine<T> - 1) / kLine<T>, n_tiles = int(views_.size());
         for (int s = 0; s < kSources; ++s)
-            if (needed_[s]) lines_[s].at_least(n_lines * n_slots_ * kLine<T>);
+            if (needed_[s]) make_room(lines_[s], n_lines * n_slots_ * kLine<T>);
         nearest_.resize(n_lines);
         const std::vector<Tile<T>>& tiles = block_.tiles();
         const Rows<T>& rows = block_.rows();
@@ -225,10 +228,9 @@ private:
             const int first = line * kLine<T>;
             T* out[kSources];
             for (int s = 0; s < kSources; ++s) out[s] = needed_[s] ? line_of(s, line) + std::size_t(slot) * kLine<T> : nullptr;
-            comes_near(line, primitives_.relate_slot(block_.rows(), first, std::max(0, t + 1 - first),
-                                                     std::min(kLine<T>, n - first),
-                                                     block_.tiles()[first / kTile].x + first % kTile, views_[slot / kTile],
-                                                     slot % kTile, out));
+            comes_near(line, primitives_.relate_slot(
+                                 block_.rows(), first, std::max(0, t + 1 - first), std::min(kLine<T>, n - first),
+                                 block_.tiles()[first / kTile].x + first % kTile, views_[slot / kTile], slot % kTile, out));
         }
     }
     void relate_new_slot_by_row(int t, int slot) {
@@ -239,8 +241,7 @@ private:
             alignas(64) T related[kSources][kTile];
             const T* const inner = this->column_.data() + q * kTile;
             T* out[kSources];
-            for (int s = 0; s < kSources; ++s)
-                out[s] = needed_[s] && Source(s) != Source::inner_product ? related[s] : nullptr;
+            for (int s = 0; s < kSources; ++s) out[s] = needed_[s] && Source(s) != Source::inner_product ? related[s] : nullptr;
             primitives_.relate(block_.rows(), t, tiles.data() + q, 1, inner, out);
             const int begin = std::max(q * kTile, (t + 1) / kLine<T> * kLine<T>), end = std::min(n, (q + 1) * kTile);
             for (int first = begin; first < end; first += kLine<T>) {
@@ -274,7 +275,7 @@ private:
             total += ahead.stride * kLine<T>;
             zeros_.at_least(ahead.room);
         }
-        ahead_values_.at_least(total);
+        make_room(ahead_values_, total);
         added_.clear();
         added_.reserve(2 * n_expansions_);
         for (int e = 0; e < n_expansions_; ++e) {
@@ -325,7 +326,7 @@ private:
         const SourcesOfRow from = relate_row(block_.rows(), t, row_inner_.data(), row_sources_);
         std::size_t total = 0;
         for (int e = 0; e < n_expansions_; ++e) total += state_.expansions[e].size();
-        ahead_values_.at_least(total);
+        make_room(ahead_values_, total);
         total = 0;
         for (int e = 0; e < n_expansions_; ++e) {
             const Expansion<T>& expansion = state_.expansions[e];

@@ -281,6 +281,18 @@ template <class T>
 T expand(const PreparedKernel<T>& k, const T* source, const int* slots, const T* coef, int n, T* values) {
     constexpr int W = Simd<T>::width;
     int i = 0;
+    with_kernel(k.kind, [&](auto kernel) {
+        for (; i + kStripColumns<T> <= n; i += kStripColumns<T>) {
+            Strip<T> strip;
+            BOMKL_EACH(v) strip.v[v] = Simd<T>::gather(source, slots + i + v * W);
+            if constexpr (std::is_same_v<decltype(kernel), gaussian::Kernel>)
+                if (!Simd<T>::any_less(strip.least(), broadcast<T>(k.furthest))) {
+                    BOMKL_EACH(v) store<T>(values + i + v * W, Vec<T>{});
+                    continue;
+                }
+            kernel.map(k, static_cast<const Vectors<T, kStrip>&>(strip)).store_to(values + i);
+        }
+    });
     for (; i + W <= n; i += W) store<T>(values + i, map_vector<T>(k, Simd<T>::gather(source, slots + i)));
     if (i < n) {
         T gathered[W] = {};
@@ -387,10 +399,11 @@ void add_fixed(const T* values, std::size_t n, double units, std::int64_t* sums)
 }
 
 template <class T>
-constexpr Primitives<T> table{tabulate<T>,     evaluate<T>,     evaluate_related<T>, append<T>,      sum_lanes<T>,   inner<T>,
-                              scatter<T>,      gather_inner<T>, relate<T>,           relate_line<T>, relate_slot<T>, turn_rows<T>,
-                              map_line<T>,     map_column<T>,   cheapest<T>,         expand<T>,      weighted_sum<T>, exp_many<T>,
-                              city_block<T>,   waves<T>,        add_multiple<T>,     add_fixed<T>};
+constexpr Primitives<T> table{tabulate<T>,     evaluate<T>,     evaluate_related<T>, append<T>,     sum_lanes<T>,
+                              inner<T>,        scatter<T>,      gather_inner<T>,     relate<T>,     relate_line<T>,
+                              relate_slot<T>,  turn_rows<T>,    map_line<T>,         map_column<T>, cheapest<T>,
+                              expand<T>,       weighted_sum<T>, exp_many<T>,         city_block<T>, waves<T>,
+                              add_multiple<T>, add_fixed<T>};
 
 }  // namespace
 

@@ -18,7 +18,7 @@ inline constexpr int kLanes = 16;
 inline constexpr int kLaneSets = 2;
 template <class T>
 inline constexpr int kLine{64 / sizeof(T)};  // rows that are looked at side by side
-inline constexpr int kMostOnes = 254;  // a byte can count them
+inline constexpr int kMostOnes = 254;        // a byte can count them
 
 template <class T>
 struct SparseRow {  // the entries other than zero, columns ascending
