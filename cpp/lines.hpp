@@ -57,10 +57,10 @@ template <class T, int S>
         }
     }
     if (inner) BOMKL_SLOTS(i) BOMKL_OF_LINE(v) store<T>(inner + at + i * kLine<T> + v * W, sum[i][v]);
-    if (cosines)
-        BOMKL_SLOTS(i)
-        BOMKL_OF_LINE(v) store<T>(cosines + at + i * kLine<T> + v * W,
-                                  sum[i][v] * (load<T>(rows.inverse_length + first + v * W) * tile.inverse_length[c + i]));
+    if (cosines) BOMKL_SLOTS(i)
+    BOMKL_OF_LINE(v)
+    store<T>(cosines + at + i * kLine<T> + v * W,
+             sum[i][v] * (load<T>(rows.inverse_length + first + v * W) * tile.inverse_length[c + i]));
     if (taxicab) BOMKL_SLOTS(i) {
             Vec<T> total[V] = {};
             for (int j = 0; j < rows.features; ++j) {

@@ -26,12 +26,12 @@ struct State {
           log_weights(n_expansions, -std::log(double(n_kernels))), n_support(n_expansions, 0),
           kernel_mistakes(n_expansions, 0) {}
 
-    // Sequence 0 of the pool holds rows that several kernels use, and all rows of the listed path; 1 + i, those of kernel i.
+    // Sequence 0 of the pool holds rows that several kernels use, and all rows of lists; 1 + i, those of kernel i.
     Pool<T> pool;
-    std::vector<Expansion<T>> expansions;                               // listed path
-    std::vector<std::shared_ptr<std::vector<TileTerm<T>>>> tile_terms;  // fused path
+    std::vector<Expansion<T>> expansions;                               // lists
+    std::vector<std::shared_ptr<std::vector<TileTerm<T>>>> tile_terms;  // of GrowingScores
     std::vector<double> log_weights;
-    std::vector<std::int64_t> n_support;  // fused path
+    std::vector<std::int64_t> n_support;  // of GrowingScores
     std::vector<std::int64_t> kernel_mistakes;
     std::int64_t mistakes = 0, n_seen = 0;
     std::shared_ptr<const Frequencies<T>> frequencies;  // where the rule learns from Fourier features; copies share them
