@@ -120,6 +120,8 @@ def killing(made: Any, most: int, every: float, seed: int) -> Iterator[list[int]
             victims = [
                 each.pid for each in made.workers.values() if each.worker_address in known and each.pid not in killed
             ]
+            if not known:  # where Dask did not manage to start them again
+                made.scale(len(made.worker_spec) + 1)
             if victims:
                 pid = draw.choice(victims)
                 os.kill(pid, signal.SIGKILL)

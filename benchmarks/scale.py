@@ -1,9 +1,12 @@
 """`bomkl bench scale`: learning in rounds; rows a second by threads and workers, accuracy by partitions, a projection.
 
-Three parts. `speed` learns generated rows row by row and in rounds, with each number of threads (--threads 1,2,4,8);
-the kinds take turns, so that their ratios are of the same moments. `accuracy` splits data sets into 1 to 64 partitions
-and compares the held-out error with that of learning row by row, over permutations (--seeds 0,1,2,3,4). `projection`
-measures bytes and seconds of a round's parts and computes from them what a billion rows would take on 100 cores.
+Five parts (--part). `speed` learns generated rows row by row and in rounds, with each number of threads (--threads
+1,2,4,8); the kinds take turns, so that their ratios are of the same moments. Beside them run as many processes that
+share nothing: no threads can do better on the machine. `shares` measures on one thread what can be shared out and plans
+it for more of them. `accuracy` splits data sets into 1 to 64 partitions and compares the held-out error with that of
+learning row by row, over permutations (--seeds 0,1,2,3,4); neither has trees. `sorted` learns a table that is sorted by
+label with bomkl.dask. `projection` measures bytes and seconds of a round's parts and computes from them what a billion
+rows would take on 100 cores.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from heapq import heapreplace
 from pathlib import Path
-from time import perf_counter, thread_time, time
+from time import perf_counter, process_time, thread_time, time
 from typing import Any
 
 import numpy as np
@@ -25,9 +28,11 @@ from tqdm import tqdm
 
 from benchmarks.common.rows import Row, parser, report
 from bomkl import AutoMKLClassifier
+from bomkl.auto.sums import Sums
 from bomkl.partitions import Job, drawn_rows, piece_sums, summary
 
 SETS = ("susy", "ijcnn1", "magic04", "a9a", "codrna")
+PARTS = ("speed", "shares", "accuracy", "sorted", "projection")
 ROWS = 60_000  # of a set at most, of which a fifth is held out
 ROWS_OF_ROWS = 60_000  # that the engine that learns row by row is timed on
 ROWS_APART = 40_000  # that each of several processes learns from
@@ -223,11 +228,33 @@ def mean_accuracy(rows: list[Row]) -> Iterator[Row]:
         }
 
 
+def sorted_by_label(budget: int, seeds: list[int], partitions: int = 8) -> Iterator[Row]:
+    """Learn codrna with bomkl.dask from partitions that are sorted by label, and from the same rows in random order."""
+    import dask.array as da
+
+    from bomkl.dask import AutoMKLClassifier as DaskClassifier
+
+    for seed in seeds:
+        found = data_set("codrna", seed)
+        if found is None:
+            return
+        X, y = found
+        n = len(y) * 4 // 5
+        for order, places in (("random", np.arange(n)), ("sorted", np.argsort(y[:n], kind="stable"))):
+            chunk = -(-n // partitions)
+            rows = da.from_array(X[places], chunks=(chunk, X.shape[1]))
+            model = (
+                DaskClassifier(budget, random_state=seed).fit(rows, da.from_array(y[places], chunks=chunk)).to_local()
+            )
+            error = 100 * float((model.predict(X[n:]) != y[n:]).mean())
+            yield {"part": "sorted", "data": "codrna", "seed": seed, "order": order, "held_out": error}
+
+
 # ---------------------------------------------------------------- projection
 
 
 def projection(budget: int, total: float, cores: int) -> Iterator[Row]:
-    """Measure each part of a round once, and add up what they take where they do not run at the same time."""
+    """Measure each part of a round, in processor time, and add up what they take where they do not run side by side."""
     rows = 16 * budget
     X, y = generated(rows)
     job = Job(AutoMKLClassifier(budget, update="rounds", random_state=0), [summary(X, y)])
@@ -235,22 +262,20 @@ def projection(budget: int, total: float, cores: int) -> Iterator[Row]:
     seconds = {"sums": np.inf, "adding": np.inf, "end": np.inf}
     while pieces := job.next_round():
         static, means = job.static(), job.means()
-        start = perf_counter()
-        sums = [piece_sums(static, means, piece, X, y) for piece in pieces]
+        start = process_time()
+        gains = [piece_sums(static, means, piece, X, y) for piece in pieces]
         size = sum(piece.end - piece.begin for piece in pieces)
-        seconds["sums"] = min(seconds["sums"], (perf_counter() - start) / size)
-        for each in sums:
+        seconds["sums"] = min(seconds["sums"], (process_time() - start) / size)
+        for each in gains:
             job.add(each)
-        other = pickle.loads(pickle.dumps(sums[0]))
-        start = perf_counter()
-        other.information[0] += other.information[0]
-        for own in other.information:
-            own += own
-        seconds["adding"] = min(seconds["adding"], perf_counter() - start)
-        start = perf_counter()
+        empty = Sums.zeros(gains[0].sums.shape, gains[0].sums.log_rows)
+        start = process_time()
+        empty.add(gains[0].sums)
+        seconds["adding"] = min(seconds["adding"], process_time() - start)
+        start = process_time()
         job.end_round()
-        seconds["end"] = min(seconds["end"], perf_counter() - start)
-    up, down = len(pickle.dumps(sums[0])), len(pickle.dumps(means))
+        seconds["end"] = min(seconds["end"], process_time() - start)
+    up, down = len(pickle.dumps(gains[0])), len(pickle.dumps(means))
     rounds = int(np.ceil(np.log(total / (4 * budget)) / np.log(1.25)))
     pieces_of_all = total / 100_000
     computing = total * seconds["sums"] / cores
@@ -289,6 +314,10 @@ def show(row: Row) -> str:
             f"{row['data']:<10} {row['update']:<7} {row['threads']:>2} threads {row['rows_per_second']:>9,.0f} rows/s "
             f"{row['of_rows_engine']:5.2f} times learning row by row{efficiency}"
         )
+    if row["part"] == "sorted":
+        return (
+            f"{row['data']:<10} bomkl.dask, {row['order']} order, seed {row['seed']}: held out {row['held_out']:.3f} %"
+        )
     if row["part"] == "shares":
         return (
             f"{row['data']:<10} {row['rows']:,} rows, {row['threads']:>2} threads, planned: efficiency "
@@ -308,17 +337,19 @@ def show(row: Row) -> str:
 
 
 def draw(rows: list[Row], path: Path) -> None:
-    """Draw rows a second by threads, and held-out error by partitions less that of learning row by row."""
+    """Draw efficiency by threads, and held-out error by partitions less that of learning row by row."""
     import matplotlib.pyplot as plt
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-    speeds = [row for row in rows if row["part"] == "speed"]
-    for update in dict.fromkeys(row["update"] for row in speeds):
-        own = [row for row in speeds if row["update"] == update]
-        left.plot([row["threads"] for row in own], [row["rows_per_second"] for row in own], "o-", label=update)
-    left.set(xlabel="threads", ylabel="rows a second", title="Speed", ylim=(0, None))
-    if speeds:
-        left.legend(title="update")
+    for part, style, label in (("speed", "o-", "measured"), ("shares", "o--", "planned from measured shares")):
+        own = [row for row in rows if row["part"] == part and row["efficiency"] is not None]
+        if len(own) > 1:
+            left.plot([row["threads"] for row in own], [100 * row["efficiency"] for row in own], style, label=label)
+            left.set_xscale("log", base=2)
+            left.set_xticks([row["threads"] for row in own], [row["threads"] for row in own])
+    left.set(xlabel="threads", ylabel="% of that many times one thread", title="Efficiency", ylim=(0, 105))
+    if left.lines:
+        left.legend(loc="lower left")
     measured = [row for row in rows if row["part"] == "accuracy"]
     kinds = [kind for kind in dict.fromkeys(row["kind"] for row in measured) if kind != "row by row"]
     for name in dict.fromkeys(row["data"] for row in measured):
@@ -341,7 +372,7 @@ def whole_numbers(text: str) -> list[int]:
 
 def arguments() -> argparse.Namespace:
     options = parser(__doc__)
-    options.add_argument("--part", choices=("speed", "shares", "accuracy", "projection"), action="append")
+    options.add_argument("--part", choices=PARTS, action="append")
     options.add_argument("--threads", type=whole_numbers, default=[1, 2], metavar="1,2,4,8")
     options.add_argument("--rows", type=int, default=100_000, help="generated rows of the speed part")
     options.add_argument("--budget", type=int, default=1000)
@@ -353,7 +384,7 @@ def arguments() -> argparse.Namespace:
     options.add_argument("--total", type=float, default=1e9, help="rows of the projection")
     options.add_argument("--cores", type=int, default=100, help="cores of the projection")
     given = options.parse_args()
-    given.part = given.part or ["speed", "shares", "accuracy", "projection"]
+    given.part = given.part or list(PARTS)
     return given
 
 
@@ -371,6 +402,8 @@ def main() -> None:
                 measured.append(row)
                 yield row
             yield from mean_accuracy(measured)
+        if "sorted" in given.part:
+            yield from sorted_by_label(given.budget, given.seeds)
         if "projection" in given.part:
             yield from projection(given.budget, given.total, given.cores)
 

@@ -79,3 +79,20 @@ def test_train_with_workers(tmp_path):
     for wrong in (["--passes", "2"], ["-a", "BOMKC(SPA)"], ["--scheduler", "tcp://127.0.0.1:1"]):
         refused = CliRunner().invoke(app, ["train", path, "-o", str(model), "--workers", "1", *wrong])
         assert refused.exit_code == 2, refused.output
+
+
+def test_tables_and_weights_with_workers(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = FRAME.assign(colour=rng.choice(["red", "blue"], N), weight=rng.integers(2, size=N))
+    frame.loc[::7, "a"] = np.nan
+    path, model = tmp_path / "t.csv", tmp_path / "m.bomkl"
+    frame.to_csv(path, index=False)
+    options = ["--workers", "1", "--budget", "40", "--weight", "weight"]
+    run = CliRunner().invoke(app, ["train", str(path), "-o", str(model), *options])
+    assert run.exit_code == 0, run.output
+    trained = modelfile.load(model)
+    assert trained.n_seen_ == int(frame["weight"].sum())
+    assert trained.encoder_.kinds_["colour"] == "category"
+    predicted = CliRunner().invoke(app, ["predict", str(model), str(path)])
+    assert predicted.exit_code == 0, predicted.output
+    assert len(predicted.stdout.splitlines()) >= N

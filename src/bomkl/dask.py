@@ -19,7 +19,9 @@ import contextlib
 import copy
 import glob
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from typing import Any, Self
 
 import numpy as np
@@ -50,6 +52,9 @@ except ImportError as error:
 
 _ADD_AT_ONCE = 16  # pieces whose gains are added on a worker before they go to the client
 
+
+_PATIENCE = 300  # seconds without any worker
+_LOOK = 5  # seconds between two looks at the workers
 
 # ---------------------------------------------------------------- partitions, on the workers
 
@@ -172,15 +177,22 @@ class _DaskRunner(Runner):
 
         futures = self.client.compute([self._task(*call) for call in calls.values()])
         places = {future.key: i for i, future in zip(calls, futures, strict=True)}
-        died = False
+        died, alone = False, threading.Event()
         try:
-            for future in as_completed(futures):
+            for future in self._watched(as_completed(futures), futures, alone):
                 i = places[future.key]
                 try:
                     result = future.result()
                 except KilledWorker:
                     died = True
                     continue
+                except CancelledError:
+                    if not alone.is_set():
+                        raise
+                    raise PartitionError(
+                        f"Partition {calls[i][1][0]}: the cluster has had no worker for {_PATIENCE} seconds. Start "
+                        "some and call again: learning goes on from the checkpoint."
+                    ) from None
                 except PartitionError:
                     raise
                 except Exception as error:
@@ -191,6 +203,28 @@ class _DaskRunner(Runner):
             self.client.cancel(futures)
             if died:
                 self.held = {}  # what a dead worker held
+
+    def _watched(self, ready: Iterable[Any], futures: list[Any], alone: threading.Event) -> Iterator[Any]:
+        """Yield futures; where there is no worker for long, set `alone` and cancel them: nobody waits for ever."""
+        stop = threading.Event()
+
+        def watch() -> None:
+            seconds = 0
+            while not stop.wait(_LOOK):
+                with contextlib.suppress(OSError, TimeoutError):  # the scheduler is busy, or gone
+                    seconds = 0 if self.client.nthreads() else seconds + _LOOK
+                if seconds >= _PATIENCE:
+                    alone.set()
+                    self.client.cancel(futures)
+                    return
+
+        thread = threading.Thread(target=watch, daemon=True)
+        thread.start()
+        try:
+            yield from ready
+        finally:
+            stop.set()
+            thread.join()
 
     def _task(self, function: Callable[..., Any], partitions: list[int], arguments: tuple[Any, ...]) -> Delayed:
         tables = [self.held.get(i, self.tables[i]) for i in partitions]
