@@ -92,7 +92,7 @@ def cluster(workers: int) -> Iterator[tuple[Any, Any]]:
     """Yield a cluster of processes and its client."""
     from distributed import Client, LocalCluster
 
-    settings = {"threads_per_worker": 1, "dashboard_address": None, "memory_limit": 0, "silence_logs": 50}
+    settings = {"threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": 0, "silence_logs": 50}
     with LocalCluster(workers, **settings) as made, Client(made) as client:
         yield made, client
 

@@ -73,7 +73,7 @@ def on_dask(folder: Path, budget: int, workers: int) -> tuple[Row, list[tuple[fl
 
     from bomkl.dask import AutoMKLClassifier
 
-    with LocalCluster(workers, threads_per_worker=1, dashboard_address=None) as made, Client(made) as client:
+    with LocalCluster(workers, threads_per_worker=1, dashboard_address=":0") as made, Client(made) as client:
         pids = [each.pid for each in made.workers.values()]
         start = perf_counter()
         with sampled(lambda: pids, 1.0) as samples:

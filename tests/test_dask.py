@@ -38,7 +38,7 @@ CUTS = [0, 0, 400, 1200, N]  # the first is empty
 @pytest.fixture(scope="module")
 def client():
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as client,
     ):
         yield client
@@ -253,7 +253,7 @@ def test_killed_workers_and_a_killed_client_change_no_bit():
 def test_a_cluster_without_workers_is_not_waited_for_for_ever(monkeypatch):
     monkeypatch.setattr("bomkl.dask._PATIENCE", 1)
     monkeypatch.setattr("bomkl.dask._LOOK", 0.5)
-    settings = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    settings = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
     with distributed.LocalCluster(**settings) as cluster, distributed.Client(cluster) as client:
         cluster.scale(0)
         with pytest.raises(ValueError, match=r"Partition [0-3]: the cluster has had no worker for 1 seconds"):

@@ -545,7 +545,7 @@ def _client(given: Any) -> Iterator[Any]:
     try:
         current = get_client()
     except ValueError:
-        with LocalCluster(processes=False, dashboard_address=None) as cluster, Client(cluster) as client:
+        with LocalCluster(processes=False, dashboard_address=":0") as cluster, Client(cluster) as client:
             yield client
         return
     yield current
