@@ -84,8 +84,8 @@ def _itself(value: Any) -> Any:
     return value
 
 
-def _added(tables: list[Any], static: Any, means: Any, pieces: list[Piece]) -> Gains:
-    return total([piece_sums(static, means, piece, *table) for table, piece in zip(tables, pieces, strict=True)])
+def _gains(table: tuple[Any, ...], static: Any, means: Any, piece: Piece) -> Gains:
+    return piece_sums(static, means, piece, *table)
 
 
 # ---------------------------------------------------------------- partitions, at the client
@@ -158,7 +158,7 @@ class _DaskRunner(Runner):
         self._hold(pieces)
         groups = [pieces[i : i + _ADD_AT_ONCE] for i in range(0, len(pieces), _ADD_AT_ONCE)]
         calls: list[Call] = [
-            (_added, [piece.partition for piece in group], (self.static, means, group)) for group in groups
+            (_gains, [piece.partition for piece in group], (self.static, means, group)) for group in groups
         ]
         for _, gains in self.results(calls):
             yield gains
@@ -228,7 +228,13 @@ class _DaskRunner(Runner):
 
     def _task(self, function: Callable[..., Any], partitions: list[int], arguments: tuple[Any, ...]) -> Delayed:
         tables = [self.held.get(i, self.tables[i]) for i in partitions]
-        task: Delayed = delayed(function)(tables if function is _added else tables[0], *arguments)
+        task: Delayed
+        if function is _gains:  # a task for each piece, so that all workers have something to do
+            *shared, pieces = arguments
+            pairs = zip(tables, pieces, strict=True)
+            task = delayed(total)([delayed(_gains)(table, *shared, piece) for table, piece in pairs])
+        else:
+            task = delayed(function)(*tables, *arguments)
         return task
 
     def _culprit(self, partitions: list[int]) -> int:
