@@ -438,6 +438,8 @@ class AutoMKLClassifier(_DaskEstimator, ClassifierMixin, BaseEstimator):  # type
         What columns of tables hold; others are taken as the table has them, or as their first cells look.
     random_state : int, RandomState or None, default=None
         Source of all random draws.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Where workers add up rows: "auto" uses the GPU of each worker that has one, "cuda" insists on one.
 
     Attributes
     ----------
@@ -457,12 +459,14 @@ class AutoMKLClassifier(_DaskEstimator, ClassifierMixin, BaseEstimator):  # type
         checkpoint: str | None = None,
         types: dict[Any, str] | None = None,
         random_state: Any = None,
+        device: str = "cpu",
     ) -> None:
         self.budget = budget
         self.client = client
         self.checkpoint = checkpoint
         self.types = types
         self.random_state = random_state
+        self.device = device
 
     @property
     def classes_(self) -> Any:
@@ -506,6 +510,8 @@ class AutoMKLRegressor(_DaskEstimator, RegressorMixin, BaseEstimator):  # type: 
         What columns of tables hold; others are taken as the table has them, or as their first cells look.
     random_state : int, RandomState or None, default=None
         Source of all random draws.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Where workers add up rows: "auto" uses the GPU of each worker that has one, "cuda" insists on one.
 
     Attributes
     ----------
@@ -526,6 +532,7 @@ class AutoMKLRegressor(_DaskEstimator, RegressorMixin, BaseEstimator):  # type: 
         loss: str = "squared",
         types: dict[Any, str] | None = None,
         random_state: Any = None,
+        device: str = "cpu",
     ) -> None:
         self.budget = budget
         self.client = client
@@ -533,6 +540,7 @@ class AutoMKLRegressor(_DaskEstimator, RegressorMixin, BaseEstimator):  # type: 
         self.loss = loss
         self.types = types
         self.random_state = random_state
+        self.device = device
 
     def _quality(self, found: Any, y: Any, weight: Any) -> float:
         mean = (y * weight).sum() / weight.sum()

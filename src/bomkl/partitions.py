@@ -41,13 +41,14 @@ from bomkl.auto.classifier import AutoMKLClassifier, label_codes
 from bomkl.auto.combination import Combination
 from bomkl.auto.component import RoundsComponent
 from bomkl.auto.constants import PRUNE_AT
+from bomkl.auto.device import engine_for
 from bomkl.auto.estimator import WEIGHT_LIMIT
 from bomkl.auto.geometry import Float
 from bomkl.auto.information import Information
 from bomkl.auto.regressor import AutoMKLRegressor
 from bomkl.auto.rounds import RoundLearner
 from bomkl.auto.rows import LARGEST
-from bomkl.auto.sum_engine import CoreEngine, newton_parts
+from bomkl.auto.sum_engine import newton_parts
 from bomkl.auto.sums import Sums, log_rows_of
 from bomkl.tables import TableEncoder
 from bomkl.tables.cells import is_gap
@@ -246,7 +247,9 @@ def piece_sums(static: Static, means: Means, piece: Piece, X: Any, y: Any, sampl
         ]
         learner.combination = copy.deepcopy(means.combination)  # some engines hand out arrays that cannot be written to
         targets = learner._targets(codes)
-        return Gains(CoreEngine().sums(learner, matrix, targets, rows.weight, means.log_rows, map)[1], counts)
+        return Gains(
+            engine_for(learner.device).sums(learner, matrix, targets, rows.weight, means.log_rows, map)[1], counts
+        )
 
 
 def _encoded(encoder: TableEncoder, rows: Rows) -> Float:
@@ -460,6 +463,7 @@ class Job:
     def _learner(self) -> RoundLearner:
         learner = self.model._learner
         assert isinstance(learner, RoundLearner)
+        learner.use(self.model.device)
         return learner
 
     # ------------------------------------------------------------ rows

@@ -172,6 +172,142 @@ def test_single_precision_rows_and_sparse_rows():
     assert_allclose(learner.decision_function(sp.csr_matrix(X)), learner.decision_function(X), rtol=1e-6)
 
 
+class Foreign:
+    """An array of a library that is not PyTorch, but speaks DLPack as CuPy and JAX do."""
+
+    def __init__(self, tensor):
+        self._tensor = tensor
+
+    def __dlpack__(self, **arguments):
+        return self._tensor.__dlpack__(**arguments)
+
+    def __dlpack_device__(self):
+        return self._tensor.__dlpack_device__()
+
+
+class OnGPU(Foreign):
+    def __dlpack_device__(self):
+        return 2, 0
+
+
+def itself(tensor):
+    return tensor
+
+
+def on_device(array, wrap=itself):
+    import torch
+
+    return wrap(torch.as_tensor(np.ascontiguousarray(array), device="cuda" if torch.cuda.is_available() else "cpu"))
+
+
+class TestArraysOnTheDevice:
+    @pytest.mark.parametrize("wrap", [itself, Foreign])
+    @pytest.mark.parametrize("settings", [{"update": "rounds"}, {"update": "rows", "trees": False}], ids=str)
+    def test_same_bits_as_rows_of_the_host(self, wrap, settings):
+        rows, weights = on_device(X, wrap), on_device(WEIGHT)
+        learner, expected = (AutoMKLClassifier(60, device="cuda", random_state=0, **settings) for _ in range(2))
+        seen = learner.score_and_learn(rows, on_device(Y), sample_weight=weights)
+        assert_array_equal(seen, expected.score_and_learn(X, Y, sample_weight=WEIGHT))
+        assert_array_equal(learner.predict(rows), expected.predict(X))
+
+    def test_with_trees_and_shuffled(self):
+        learner, expected = (AutoMKLClassifier(60, device="cuda", random_state=0) for _ in range(2))
+        learner.fit(on_device(X), on_device(Y), shuffle=True)
+        assert_array_equal(learner.predict_proba(on_device(X)), expected.fit(X, Y, shuffle=True).predict_proba(X))
+
+    @pytest.mark.parametrize("settings", [{"update": "rounds"}, {"trees": False}], ids=str)
+    def test_numbers(self, settings):
+        y = X[:, 0] * X[:, 1]
+        learner, expected = (AutoMKLRegressor(60, device="cuda", random_state=0, **settings) for _ in range(2))
+        learner.partial_fit(on_device(X), on_device(y))
+        assert_array_equal(learner.predict(on_device(X)), expected.partial_fit(X, y).predict(X))
+        assert learner.explain(on_device(X[0])).margin == expected.explain(X[0]).margin
+        assert learner.predict_one(on_device(X[0])) == expected.predict_one(X[0])
+
+    @pytest.mark.parametrize("update", ["rows", "rounds"])
+    def test_rows_do_not_travel(self, update, monkeypatch):
+        from bomkl.auto.gpu.arrays import DeviceRows
+
+        learner, y = model("two classes", update=update, device="cuda", trees=False)
+        learner.partial_fit(X[:300], y[:300])
+        fetched, toarray = [], DeviceRows.toarray
+        monkeypatch.setattr(DeviceRows, "toarray", lambda rows: fetched.append(len(rows)) or toarray(rows))
+        learner.partial_fit(on_device(X[300:684]), y[300:684])
+        learner.predict(on_device(X))
+        assert max(fetched) < 32  # the first row, to be looked at; in rounds the rows of a block that is not full
+
+    @pytest.mark.parametrize("bad", [np.nan, np.inf])
+    def test_cells_and_shapes_are_checked(self, bad):
+        learner, y = model("two classes", device="cuda")
+        learner.partial_fit(on_device(X), y)
+        before, wrong = learner.decision_function(X), X.copy()
+        wrong[150, 3] = bad
+        with pytest.raises(ValueError, match=r"Input X contains (NaN|infinity)"):
+            learner.partial_fit(on_device(wrong), y)
+        with pytest.raises(ValueError, match="X has 5 features, but AutoMKLClassifier is expecting 6"):
+            learner.predict(on_device(X[:, :5]))
+        with pytest.raises(ValueError, match="Expected 2D array, got 1D array"):
+            learner.predict(on_device(X[0]))
+        with pytest.raises(ValueError, match="0 sample"):
+            learner.predict(on_device(X[:0]))
+        assert_array_equal(learner.decision_function(on_device(X)), before)
+
+    def test_whole_numbers_and_names(self):
+        from pandas import DataFrame
+
+        whole = (10 * X).astype(np.int32)
+        learner, y = model("two classes", device="cuda")
+        learner.partial_fit(on_device(whole), y)
+        assert_array_equal(learner.decision_function(on_device(whole)), learner.decision_function(whole))
+        named, _ = model("two classes", device="cuda")
+        named.fit(DataFrame(X, columns=list("abcdef")), y)
+        with pytest.warns(UserWarning, match="X does not have valid feature names"):
+            named.predict(on_device(X))
+
+    def test_the_processor_does_not_take_rows_of_a_gpu(self):
+        learner, y = model("two classes")
+        with pytest.raises(ValueError, match="X is in the memory of a GPU, but device='cpu' learns on the processor"):
+            learner.fit(OnGPU(on_device(X)), y)
+
+
+def test_landmarks_are_those_of_the_processor(monkeypatch):
+    from bomkl.auto.gpu import fit
+
+    learner, y = model("two classes", device="cuda")
+    expected = learner.fit(X[:200], y[:200])._learner
+    monkeypatch.setattr(fit, "_MANY", 1)
+    seen = model("two classes", device="cuda")[0].fit(X[:200], y[:200])._learner
+    for mine, its in zip(seen.components, expected.components, strict=True):
+        if its.support is not None:
+            assert_array_equal(mine.support, its.support)
+            assert_allclose(mine.features.whitening(), its.features.whitening(), rtol=1e-4, atol=1e-4)
+
+
+def test_workers_of_a_cluster_add_up_on_their_devices(monkeypatch):
+    from bomkl import partitions
+    from bomkl.auto.gpu import engine
+
+    added, sums = [], engine.TorchEngine.sums
+    monkeypatch.setattr(engine.TorchEngine, "sums", lambda *given: added.append(1) or sums(*given))
+    rows = [(X[part::2], Y[part::2]) for part in (0, 1)]
+
+    def learned(device):
+        learner = AutoMKLClassifier(60, update="rounds", device=device, random_state=0)
+        job = partitions.Job(learner, [partitions.summary(*each) for each in rows])
+        job.learn_head([partitions.drawn_rows(each, *rows[each.partition]) for each in job.head_pieces()])
+        while pieces := job.next_round():
+            static = pickle.loads(pickle.dumps(job.static()))
+            for each in pieces:
+                job.add(partitions.piece_sums(static, job.means(), each, *rows[each.partition]))
+            job.end_round()
+        return learner.decision_function(X)
+
+    expected = learned("cpu")
+    assert not added
+    assert_allclose(learned("cuda"), expected, rtol=1e-3, atol=1e-3)
+    assert added
+
+
 def test_a_new_class_in_the_midst_of_a_round():
     learner, _ = model("several classes", device="cuda")
     learner.partial_fit(X[:300], Y[:300] % 2).partial_fit(X[300:], Y[300:])
@@ -195,21 +331,22 @@ INTERPRETED = """
 import numpy as np
 import torch
 
-from bomkl.auto.gpu import kernels, recursion
+from bomkl.auto.gpu import kernels, pivots, recursion
 from bomkl.auto.task import Task
 
 torch.set_num_threads(1)
 rng = torch.Generator().manual_seed(0)
 device = "cuda" if torch.cuda.is_available() else "cpu"
+ROWS = 64 if device == "cuda" else 7  # an interpreter takes its time
 without = lambda x: False
 
 
 def both(work):
     by_triton = work()
     runs = kernels.runs_triton
-    kernels.runs_triton = recursion.runs_triton = without
+    kernels.runs_triton = recursion.runs_triton = pivots.runs_triton = without
     by_pytorch = work()
-    kernels.runs_triton = recursion.runs_triton = runs
+    kernels.runs_triton = recursion.runs_triton = pivots.runs_triton = runs
     return by_triton, by_pytorch
 
 
@@ -228,6 +365,11 @@ def added():
 
 seen, expected = both(added)
 assert torch.equal(seen, expected)
+points = torch.randn((50, 2), generator=rng, dtype=torch.float64).to(device)
+seen, expected = both(lambda: pivots.pivoted_cholesky(torch.exp(-torch.cdist(points, points) ** 2), 1e-6))
+assert 32 < len(seen[0]) < 50, len(seen[0])
+assert torch.equal(seen[0], expected[0])
+np.testing.assert_allclose(seen[1].cpu(), expected[1].cpu(), atol=1e-9)
 
 F = torch.randn((2, 64, 8), generator=rng).to(device)
 U = F * torch.rand(8, generator=rng).to(device)
@@ -263,8 +405,8 @@ def learned(task, outputs, forgets, spans):
 for task, outputs, forgets in (
     (Task.BINARY, 1, True), (Task.MULTICLASS, 3, False), (Task.SQUARED, 1, False), (Task.HUBER, 1, True)
 ):
-    seen, expected = both(lambda: learned(task, outputs, forgets, [(0, 9)]))
-    parts = learned(task, outputs, forgets, [(0, 4), (4, 9)])
+    seen, expected = both(lambda: learned(task, outputs, forgets, [(0, ROWS)]))
+    parts = learned(task, outputs, forgets, [(0, ROWS // 2), (ROWS // 2, ROWS)])
     for name in ("f", "M", "c", "a", "trace", "E", "D"):
         mine, other, again = (getattr(each, name).cpu() for each in (seen, expected, parts))
         np.testing.assert_allclose(mine, other, rtol=1e-3, atol=1e-5, err_msg=f"{task} {name}")

@@ -14,12 +14,16 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from bomkl._validation import check_as_many, check_class_weights, parameter_error
+from bomkl.auto.device import on_host
 from bomkl.auto.estimator import AutoEstimator
 from bomkl.auto.geometry import Float
 from bomkl.auto.labels import alike
 from bomkl.auto.rebuild import Mapper
+from bomkl.auto.sum_engine import joined
 from bomkl.auto.task import new_class_log_odds
 from bomkl.progress import learning_bar
+
+_FEW_LABELS = 32
 
 
 class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
@@ -369,7 +373,7 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         return -1.0 if self._labels.dtype.kind in "biuf" and self._labels[0] > 0 else 1.0
 
     def _check_labels(self, X: Any, y: Any) -> NDArray[Any]:
-        labels: NDArray[Any] = column_or_1d(y, warn=True)
+        labels: NDArray[Any] = column_or_1d(on_host(y), warn=True)
         check_as_many(X.shape[0], len(labels), "labels")
         if labels.dtype.kind == "f":
             assert_all_finite(labels, input_name="y")
@@ -390,8 +394,7 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
                 f"y must hold labels of one type. Got {y.tolist()[0]!r} after labels such as {known.tolist()[0]!r}. "
                 "Convert them first."
             )
-        seen, places = np.unique(y, return_index=True)
-        in_order = seen[np.argsort(places)]
+        in_order = _in_order(y)
         new = in_order if known is None else in_order[~np.isin(in_order, known)]
         if declared and len(new):
             assert known is not None
@@ -507,7 +510,8 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
     def _piece(self, X: Any, codes: NDArray[np.intp], weight: Float, kind: str, run: Mapper) -> tuple[Float, Float]:
         """Scores of rows that are learned alike, and the log odds each gave to labels never seen."""
         start, learned = self._learner.seen, kind != "skip"
-        unseen = new_class_log_odds(start + np.arange(len(codes)) * learned)
+        few = len(self._labels) <= 2  # then nobody asks for them
+        unseen = np.empty(0) if few else new_class_log_odds(start + np.arange(len(codes)) * learned)
         if kind == "learn":
             scores = self._learner.score_and_learn(X, codes.astype(np.float64), weight, run)
             self._mistakes += int(_mistaken(scores, codes).sum())
@@ -530,6 +534,22 @@ def _probabilities(margins: Float, n_classes: int) -> Float:
     return np.asarray(relative / relative.sum(axis=1, keepdims=True))
 
 
+def _in_order(y: NDArray[Any]) -> NDArray[Any]:
+    """Labels in the order of their coming.
+
+    Examples
+    --------
+    >>> _in_order(np.array([3, 1, 3, 2])).tolist()
+    [3, 1, 2]
+    """
+    seen = np.unique(y)
+    if len(seen) > _FEW_LABELS:
+        seen, places = np.unique(y, return_index=True)
+    else:  # without sorting the numbers of all rows
+        places = np.array([int((y == label).argmax()) for label in seen], dtype=np.intp)
+    return np.asarray(seen[np.argsort(places)])
+
+
 def label_codes(y: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]:
     """Place of each label in the order of their coming; -1 where it is in none (a row of weight zero)."""
     codes = np.full(len(y), -1, dtype=np.intp)
@@ -542,10 +562,10 @@ def _pieces(codes: NDArray[np.intp], counted: NDArray[np.bool_], known: int) -> 
     """Cut rows where a third or later label comes for the first time and where rows of weight zero begin or end."""
     if len(codes) == 0:
         return
-    kinds = np.where(counted, 0, 1)
+    kinds = (~counted).astype(np.int8)
     for code in range(known, int(codes.max(initial=-1)) + 1):
         kinds[np.flatnonzero(counted & (codes == code))[:1]] = 2
-    cuts = np.flatnonzero(np.diff(kinds) != 0) + 1
+    cuts = np.flatnonzero(kinds[1:] != kinds[:-1]) + 1
     for begin, end in zip([0, *cuts], [*cuts, len(codes)], strict=True):
         if kinds[begin] == 2:
             yield from ((row, row + 1, "new") for row in range(begin, end))
@@ -555,14 +575,14 @@ def _pieces(codes: NDArray[np.intp], counted: NDArray[np.bool_], known: int) -> 
 
 def _mistaken(scores: Float, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
     if scores.shape[1] == 1:
-        return np.asarray(np.where(codes == 1, scores[:, 0], -scores[:, 0]) <= 0)
+        return np.asarray(np.where(codes == 1, scores[:, 0] <= 0, scores[:, 0] >= 0))
     return np.asarray(scores.argmax(axis=1) != codes)
 
 
 def _joined(pieces: list[tuple[Float, Float]], n_classes: int) -> Float:
     """Scores of all pieces on the labels known in the end."""
     if n_classes == 2:
-        return np.vstack([scores for scores, _ in pieces]) if pieces else np.empty((0, 1))
+        return joined((scores for scores, _ in pieces), 1)
     wide = []
     for scores, unseen in pieces:
         if scores.shape[1] == 1:

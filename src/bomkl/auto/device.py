@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
 
 from bomkl.auto.rows import RowEngine
 from bomkl.auto.sum_engine import CoreEngine, SumEngine
 
 DEVICES = ("cpu", "cuda", "auto")
+_HOST = (1, 3)  # kinds of memory that the processor reads, as DLPack numbers them
 
 
 def engine_for(device: str) -> SumEngine:
@@ -25,6 +29,33 @@ def engine_for(device: str) -> SumEngine:
 def row_engine_for(device: str) -> RowEngine | None:
     """Return what learns row by row on a device; None on the processor."""
     return engine_for(device).rows
+
+
+def rows_on_device(X: Any, device: str) -> Any:
+    """Rows that are where a model learns, to be left there; None for those that the processor holds."""
+    if not _is_foreign(X):
+        return None
+    engine = engine_for(device)
+    rows = engine.rows_there(X)
+    if rows is None and X.__dlpack_device__()[0] not in _HOST:
+        raise ValueError(
+            f"X is in the memory of a GPU, but device={device!r} learns on the processor. Use device='cuda', or copy X "
+            "to the processor first: X.cpu() with PyTorch, X.get() with CuPy."
+        )
+    return rows
+
+
+def on_host(array: Any) -> Any:
+    """Labels, targets, weights or a single row, copied to the processor where a GPU holds them."""
+    if not _is_foreign(array) or array.__dlpack_device__()[0] in _HOST:
+        return array
+    from bomkl.auto.gpu.arrays import DeviceRows, as_tensor
+
+    return DeviceRows(as_tensor(array)).toarray()
+
+
+def _is_foreign(array: Any) -> bool:
+    return hasattr(array, "__dlpack_device__") and not isinstance(array, np.ndarray | np.generic)
 
 
 @cache

@@ -20,7 +20,7 @@ from bomkl._repr import ShowsState, bytes_text, top_kernels
 from bomkl._repr import State as ShownState
 from bomkl._validation import check_choice, check_count, check_n_jobs, first_not_a_number, parameter_error, validated
 from bomkl.auto.constants import FIRST_STAGE
-from bomkl.auto.device import DEVICES
+from bomkl.auto.device import DEVICES, on_host, rows_on_device
 from bomkl.auto.drift import AdaptiveLearner
 from bomkl.auto.explain import Explanation, explain_row, relevance_shares
 from bomkl.auto.geometry import Float
@@ -136,8 +136,22 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         table = self._table(X, first)
         if table is not None:
             return table
-        X = validated(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first)
-        return checked_columns(X)
+        there = rows_on_device(X, self.device)
+        if there is not None:
+            return self._check_rows_there(there, first)
+        return checked_columns(self._validated(X, first))
+
+    def _validated(self, X: Any, first: bool) -> Any:
+        return validated(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first)
+
+    def _check_rows_there(self, rows: Any, first: bool) -> Any:
+        """Rows on a device, after the checks of `_validated`; they stay there unless the processor needs them all."""
+        self._validated(rows[:1].toarray() if rows.shape else rows.toarray(), first)  # shape, type and names
+        rows = rows.in_floats()
+        wrong = rows.first_not_finite()
+        if wrong is not None:
+            self._validated(rows[wrong : wrong + 1].toarray(), first)
+        return rows.toarray() if self.drift is not None or self._n_columns() > WIDEST else rows
 
     def _check_known_rows(self, X: Any) -> Any:
         """Rows as the learner takes them, to predict."""
@@ -146,6 +160,7 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         return self._encoder.transform(X) if isinstance(X, Table) else X
 
     def _check_weight(self, sample_weight: Any, X: Any) -> Float:
+        sample_weight = on_host(sample_weight)
         try:
             given = np.asarray(sample_weight, dtype=np.float64)
             if hasattr(self, "_learner") and given.ndim == 1 and not given.any():
@@ -162,7 +177,7 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
     def _one_row(self, x: Any) -> Any:
         """One row as an array; of a mapping or Series, its values in the order of the columns."""
         if not hasattr(x, "keys") or not hasattr(self, "_learner"):
-            return x if hasattr(x, "toarray") else np.asarray(x)
+            return x if hasattr(x, "toarray") else np.asarray(on_host(x))
         names = getattr(self, "feature_names_in_", None)
         if names is None:
             raise ValueError(
@@ -380,7 +395,7 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         if not sp.issparse(x) and not is_table(x):
-            x = np.atleast_2d(x)
+            x = np.atleast_2d(on_host(x))
         row = self._check_known_rows(x)
         if row.shape[0] != 1:
             raise ValueError(f"explain takes one row at a time. Got {row.shape[0]} rows instead.")

@@ -56,20 +56,16 @@ def kernel_matrix(kernel: str, scale: float, a: Float, b: Float) -> Float:
 
 def chosen_and_whitening(kernel: str, scale: float, landmarks: Float) -> tuple[NDArray[np.int64], Float]:
     """Choose the landmarks that no others stand for; return their numbers and what whitens their kernel values."""
-    return whitening_of(kernel_matrix(kernel, scale, landmarks, landmarks), _inverse)
+    # Landmarks that others stand for are left out; a triangular whitening costs the core half of what a full one does.
+    gram = kernel_matrix(kernel, scale, landmarks, landmarks)
+    factor, order, rank, _ = dpstrf(gram, lower=1, tol=least_pivot(gram.sum(), len(gram)))
+    return order[:rank] - 1, np.tril(dtrtri(factor[:rank, :rank], lower=1)[0]).T
 
 
-def whitening_of(gram: Float, inverse: Callable[[Float], Any]) -> tuple[NDArray[np.int64], Any]:
-    """Do it for a kernel matrix; `inverse` inverts a lower triangular factor."""
-    # No entry is negative, so the mean of the row sums is close to the largest eigenvalue. Landmarks that others
-    # stand for are left out; a triangular whitening costs the core half of what a full one does.
-    tolerance = _SMALLEST * gram.sum() / len(gram)
-    factor, order, rank, _ = dpstrf(gram, lower=1, tol=tolerance)
-    return order[:rank] - 1, inverse(factor[:rank, :rank]).T
-
-
-def _inverse(factor: Float) -> Float:
-    return np.tril(dtrtri(factor, lower=1)[0])
+def least_pivot(total: float, n: int) -> float:
+    """Smallest pivot that is no noise, for n landmarks and the sum of their kernel matrix."""
+    # No entry is negative, so the mean of the row sums is close to the largest eigenvalue
+    return float(_SMALLEST * total / n)
 
 
 @dataclass

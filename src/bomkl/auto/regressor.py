@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_y
 
 from bomkl._validation import check_as_many, check_choice, is_finite_number
+from bomkl.auto.device import on_host
 from bomkl.auto.estimator import AutoEstimator
 from bomkl.auto.geometry import Float
 from bomkl.auto.rows import LARGEST
@@ -326,7 +327,7 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         first = not hasattr(self, "_learner")
         self._prepare(first)
         X = self._check_rows(X, first)
-        targets = np.asarray(_check_y(y, y_numeric=True, estimator=self), dtype=np.float64)
+        targets = np.asarray(_check_y(on_host(y), y_numeric=True, estimator=self), dtype=np.float64)
         check_as_many(X.shape[0], len(targets), "targets")
         assert_all_finite(targets, input_name="y")  # validate_data lets None through
         targets = np.clip(targets, -LARGEST, LARGEST)

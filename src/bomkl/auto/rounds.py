@@ -172,6 +172,7 @@ class RoundLearner(RowLearner):
         ]
         learner.open_X, learner.open_y, learner.open_weight = [], [], []
         learner.support, learner.sums, learner.origin, learner._closed = None, None, None, None
+        learner.engine = CoreEngine()  # that of a device is of this process alone
         return learner
 
     def _learn_sums(self, sums: Sums, run: Mapper) -> None:

@@ -55,6 +55,16 @@ def dense_rows(X: Any, begin: int, end: int) -> Float:
     return np.clip(np.ascontiguousarray(rows, dtype=np.float64), -LARGEST, LARGEST)
 
 
+def rows_for(device: RowEngine | None, X: Any, begin: int, end: int) -> Any:
+    """Rows as they are learned from: those that a device has already stay there."""
+    return X[begin:end] if device is not None and hasattr(X, "tensor") else dense_rows(X, begin, end)
+
+
+def on_processor(rows: Any) -> Float:
+    """Rows of `rows_for` as an array."""
+    return rows if isinstance(rows, np.ndarray) else dense_rows(rows, 0, len(rows))
+
+
 def checked(scores: Float) -> Float:
     """Scores, after making sure that each is a number."""
     if not np.isfinite(scores).all():
@@ -160,7 +170,7 @@ class RowLearner:
         begin = 0
         while begin < len(y):
             end = begin + min(self._rows_to_event(), len(y) - begin)
-            rows = dense_rows(X, begin, end)
+            rows = rows_for(self.on_device, X, begin, end)
             out[begin:end] = self._chunk(rows, y[begin:end], weight[begin:end], run)
             begin = end
         return checked(out)
@@ -176,9 +186,11 @@ class RowLearner:
         scorers = [component.scorer() for component in here]
         at_once = CHUNK if device is None else device.rows_at_once
         for begin in range(0, n, at_once):
-            rows = dense_rows(X, begin, min(begin + at_once, n))
-            elsewhere = [] if device is None else [device.scores(self, rows)]
-            S = np.hstack([*elsewhere, *self._component_scores(rows, here, scorers, run)])
+            rows = rows_for(device, X, begin, min(begin + at_once, n))
+            parts = [] if device is None else [device.scores(self, rows)]
+            if here:
+                parts += self._component_scores(on_processor(rows), here, scorers, run)
+            S = np.hstack(parts)
             out[begin : begin + at_once] = self.combination.scores(S, self.task)
         return checked(out * self.spread + self.centre)
 
@@ -292,7 +304,8 @@ class RowLearner:
             out = self._prior_scores(y)
         else:
             targets, out = self._targets(y), np.empty((len(y), self.outputs))
-            views = self.views(X, self._here())
+            here = self._here()
+            views = self.views(on_processor(X), here) if here else {}
             for begin, end, parts in self._learned_parts(X, views, targets, weight, run):
                 rows = slice(begin, end)
                 out[rows] = self.combination.score_and_learn(parts, targets[rows], weight[rows], self.task)
@@ -301,7 +314,7 @@ class RowLearner:
             out = out * self.spread + self.centre
             self.error_rows[self._places()] += len(y)
         if self.kept_X or self.seen == 0:
-            self.kept_X.append(X)
+            self.kept_X.append(on_processor(X))
             self.kept_y.append(y.copy())
             self.kept_weight.append(weight.copy())
         due, growth = self._next_stage(self.seen), self._next_growth()

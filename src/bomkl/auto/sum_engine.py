@@ -31,6 +31,9 @@ class SumEngine(Protocol):
 
     rows: RowEngine | None  # what learns row by row on the same device; None: the core
 
+    def rows_there(self, X: Any) -> Any:
+        """Rows of an array of another library that is on the device; None for one that is elsewhere."""
+
     def scores(self, learner: RowLearner, X: Any, run: Mapper) -> Float:
         """Score rows: combined scores (n, outputs), of scaled targets."""
 
@@ -52,6 +55,9 @@ class CoreEngine:
     """The compiled core; threads share out blocks of rows."""
 
     rows: RowEngine | None = None
+
+    def rows_there(self, X: Any) -> None:
+        """Return None: the core reads what the processor holds."""
 
     def learned(self, regressions: list[Information], sums: Sums, run: Mapper) -> list[Information]:
         """Take the sums of a round in by one Newton step of each component."""
@@ -132,4 +138,5 @@ def sums_shape(learner: RowLearner) -> SumsShape:
 
 def joined(parts: Iterable[Float], outputs: int) -> Float:
     """Rows of scores one after the other."""
-    return np.vstack([np.empty((0, outputs)), *parts])
+    parts = list(parts)
+    return parts[0] if len(parts) == 1 else np.vstack([np.empty((0, outputs)), *parts])

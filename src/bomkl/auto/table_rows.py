@@ -55,8 +55,11 @@ class TableRows:
 
     @staticmethod
     def _drawn(X: Any, order: NDArray[np.int64]) -> Any:
-        """Rows in a drawn order; those of a table before they are encoded, so that none is encoded by later ones."""
-        return X[order] if isinstance(X, Table) else Drawn(X, order)
+        """Rows in a drawn order; those of a table before they are encoded, so that none is encoded by later ones.
+
+        Rows on a device are drawn there.
+        """
+        return X[order] if isinstance(X, Table) or hasattr(X, "tensor") else Drawn(X, order)
 
     def _encoded(self, X: Any, y: Any, learned: NDArray[np.bool_]) -> tuple[Any, Update | None]:
         """Rows as the learner takes them, and what the encoder learns from them."""

@@ -8,6 +8,7 @@ as in the core, so that sums of a device, of the core and of other machines can 
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,7 @@ from bomkl.auto.component import Component, RoundsComponent
 from bomkl.auto.constants import KERNELS
 from bomkl.auto.features import Features
 from bomkl.auto.geometry import Float, Geometry
+from bomkl.auto.gpu.arrays import DeviceRows, as_tensor
 from bomkl.auto.gpu.errors import MOST_PRODUCT_BYTES, chunk_blocks, on_device
 from bomkl.auto.gpu.kernels import add_fixed
 from bomkl.auto.gpu.losses import errors, losses, pulls_and_curvature
@@ -52,12 +54,18 @@ class TorchEngine:
         # PyTorch loads its solvers when they are first used, and fails where two threads do that at once
         torch.linalg.cholesky_ex(torch.eye(1, dtype=torch.float64, device=self.device))
         self.rows: RowEngine | None = TorchRows(self.device)
+        self._lock = threading.RLock()  # workers of a cluster have several threads and one GPU
         self._held: dict[str, tuple[Any, Any]] = {}
         self._triangles: list[tuple[Whole, Any]] = []  # information of the last sums, here and on the device
 
+    def rows_there(self, X: Any) -> DeviceRows | None:
+        """Rows of an array of another library that is on the device; None for one that is elsewhere."""
+        tensor = as_tensor(X)
+        return DeviceRows(tensor.to(self.device)) if tensor.device.type == self.device.type else None
+
     def scores(self, learner: RowLearner, X: Any, run: Mapper) -> Float:
         """Score rows."""
-        with on_device(learner.settings.budget):
+        with self._lock, on_device(learner.settings.budget):
             model = self._model(learner)
             chunks = self._chunks(_chunk_rows(learner), X)
             parts = [model.scores(rows.double())[:n] for n, (rows,) in chunks]
@@ -67,7 +75,7 @@ class TorchEngine:
         self, learner: RowLearner, X: Any, targets: Float, weight: Float, log_rows: int, run: Mapper
     ) -> tuple[Float, Sums]:
         """Score rows, and add them up."""
-        with on_device(learner.settings.budget):
+        with self._lock, on_device(learner.settings.budget):
             model = self._model(learner)
             sums = DeviceSums(learner, log_rows, self.device)
             parts = []
@@ -117,8 +125,7 @@ class TorchEngine:
 
         def send(begin: int) -> tuple[int, list[Any]]:
             parts = [each[begin : begin + size] for each in arrays]
-            parts = [each.toarray() if hasattr(each, "toarray") else each for each in parts]
-            return len(parts[0]), [self._padded(each, size) for each in parts]
+            return parts[0].shape[0], [self._padded(each, size) for each in parts]
 
         begins = range(0, arrays[0].shape[0], size)
         with ThreadPoolExecutor(1) as pool:
@@ -131,11 +138,11 @@ class TorchEngine:
 
     def _padded(self, array: Any, size: int) -> Any:
         """Copy rows to the device behind the work that goes on there, and add rows of zeros up to a whole chunk."""
-        here = (
-            torch.from_numpy(np.ascontiguousarray(array)) if isinstance(array, np.ndarray) else torch.as_tensor(array)
-        )
-        if self.device.type == "cuda" and here.device.type == "cpu":
-            here = here.pin_memory()
+        if isinstance(array, DeviceRows):
+            here = array.tensor
+        else:
+            here = torch.from_numpy(np.ascontiguousarray(array.toarray() if hasattr(array, "toarray") else array))
+            here = here.pin_memory() if self.device.type == "cuda" else here
         out = torch.zeros((size, *here.shape[1:]), dtype=here.dtype, device=self.device)
         out[: len(here)].copy_(here, non_blocking=True)
         return out

@@ -9,16 +9,17 @@ import torch
 from numpy.typing import NDArray
 
 from bomkl.auto.component import Component, NewtonComponent, RoundsComponent
-from bomkl.auto.features import Features, KernelFeatures, whitening_of
+from bomkl.auto.features import Features, KernelFeatures, least_pivot
 from bomkl.auto.fit import LEAST_CURVATURE, ROUNDS, SMALL_NEWTON_STEP, SMALL_STEP
 from bomkl.auto.geometry import Float, Single, Views
 from bomkl.auto.gpu.errors import on_device
 from bomkl.auto.gpu.losses import means, pulls_and_curvature
 from bomkl.auto.gpu.model import DeviceFeatures, fetched, tensor
+from bomkl.auto.gpu.pivots import pivoted_cholesky
 from bomkl.auto.information import Information
 from bomkl.auto.task import Task
 
-_MANY = 1024  # landmarks from which on moving their kernel matrix takes less time than computing it here
+_MANY = 1024  # landmarks from which on choosing among them takes less time on the device
 
 
 class DeviceFitting:
@@ -46,7 +47,7 @@ class DeviceFitting:
         return KernelFeatures.of(geometry, kernel, width, rows, support, self._chosen_and_whitening)
 
     def _chosen_and_whitening(self, kernel: str, scale: float, landmarks: Float) -> tuple[NDArray[np.int64], Any]:
-        """Do what `features.chosen_and_whitening` does, but for the choice itself: that is one pivot after another."""
+        """Do what `features.chosen_and_whitening` does."""
         with on_device(self._budget):
             z = tensor(landmarks, self._device)
             if kernel == "polynomial":
@@ -56,16 +57,10 @@ class DeviceFitting:
             else:
                 norms = (z * z).sum(dim=1)
                 gram = (norms[:, None] + norms[None] - 2 * z @ z.T).clamp_min_(0).mul_(-scale).exp_()
-            here = fetched(gram)
-            del gram
-        return whitening_of(here.T, self._inverse)  # it is symmetric, and so in the order of LAPACK
-
-    def _inverse(self, factor: Float) -> NDArray[np.float32]:
-        with on_device(self._budget):
-            lower = tensor(factor, self._device).tril()
-            eye = torch.eye(len(lower), dtype=lower.dtype, device=self._device)
-            inverse: NDArray[np.float32] = fetched(torch.linalg.solve_triangular(lower, eye, upper=False).float())
-            return inverse
+            chosen, factor = pivoted_cholesky(gram, least_pivot(float(gram.sum()), len(gram)))
+            eye = torch.eye(len(factor), dtype=factor.dtype, device=self._device)
+            inverse = torch.linalg.solve_triangular(factor.tril(), eye, upper=False)
+            return chosen.cpu().numpy(), fetched(inverse.float()).T
 
     def means(
         self, features: Features, views: Views, y: Float, weight: Float, ridge: float, task: Task

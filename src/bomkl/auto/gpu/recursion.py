@@ -1,8 +1,9 @@
 """One block of online Newton regression on a device: rows that depend on each other, for all components at once.
 
 Everything is as in the core's `auto_newton.hpp`, and the names are those of its comments: M[s][u] = c[s] (x_s P_s x_u),
-L = I + (strict lower part of M^T), V = L^-1 U. What is computed here is E = L^-1, row by row. Triton computes E in
-single precision, as P and the products G are, and all that adds up over rows in double precision.
+L = I + (strict lower part of M^T), V = L^-1 U. What is computed here is E = L^-1, row by row. Triton holds G and E in
+registers and takes each row out of the later ones as elimination does, so a row waits for no sum over rows. It does
+so in single precision, as P and the products G are; scores and variances add up in double precision.
 """
 
 # mypy: disable-error-code="untyped-decorator,no-untyped-def"
@@ -28,6 +29,7 @@ _SMALL = 1e-6
 _LEAST_VARIANCE = 1e-12
 _LEAST_CURVATURE = 1e-5
 _MOST_FORGETTING = 0.5
+_WARPS = 4
 
 
 @dataclass
@@ -106,36 +108,34 @@ if triton is not None:
         i, j, k = tl.arange(0, N), tl.arange(0, N), tl.arange(0, K)
         used = k < outputs
         square, rows = m * N * N, m * N
+        place = square + i[:, None] * N + j[None, :]
         first, last = tl.load(span), tl.load(span + 1)
         done = i < first
-        e = tl.zeros((N, N), tl.float32)
+        left = tl.load(G + place)  # row u is x_u P_u x_v of all v once the rows before it are learned
+        e = tl.where(i[:, None] == j[None, :], 1.0, 0.0)
+        variances = tl.load(G + square + i * N + i).to(tl.float64)
+        at = (rows + i[:, None]) * outputs + k[None, :]
+        scores = tl.load(f + at, mask=used[None, :], other=0.0)
         changes = tl.load(c + rows + i, mask=done, other=0.0)
-        steps = tl.load(a + (rows + i[:, None]) * outputs + k[None, :], mask=done[:, None] & used[None, :], other=0.0)
+        steps = tl.load(a + at, mask=done[:, None] & used[None, :], other=0.0)
         loose = tl.load(loosen + m)
         most, size = tl.load(trace + 2 * m), tl.load(trace + 2 * m + 1)
         u = first * 0
-        g = tl.load(G + square + j)
+        target = tl.load(y + k, mask=used, other=0.0)
+        counted = tl.load(weight)
         while u < last:
-            following_g = tl.load(
-                G + square + (u + 1) * N + j, mask=u + 1 < last, other=0.0
-            )  # while this row is learned
-            at = f + (rows + u) * outputs + k
-            start = tl.load(at, mask=used, other=0.0)
-            target = tl.load(y + u * outputs + k, mask=used, other=0.0)
-            counted = tl.load(weight + u)
-            variance = tl.load(G + square + u * N + u).to(tl.float64)
-            column = tl.sum(e * g[None, :], axis=1)  # x_s P_s x_u of s < u: rows of e from u on are still zero
-            factors = changes.to(tl.float32) * column
+            more = u + 1 < last  # what the next row needs comes while this one is learned
+            following_target = tl.load(y + (u + 1) * outputs + k, mask=used & more, other=0.0)
+            following_counted = tl.load(weight + u + 1, mask=more, other=0.0)
+            this = i[:, None] == u
+            row = tl.sum(tl.where(this, left, 0.0), axis=0)
+            own = tl.sum(tl.where(this, e, 0.0), axis=0)
             if u < first:
-                factors = tl.load(M + square + i * N + u, mask=i < u, other=0.0).to(tl.float32)
-            own = tl.where(j == u, 1.0, 0.0) - tl.sum(factors[:, None] * e, axis=0)
-            e = tl.where(i[:, None] == u, own[None, :], e)
-            if u >= first:
-                tl.store(M + square + i * N + u, factors.to(tl.float64), mask=i < u)
-                precise = column.to(tl.float64)
-                score = start + tl.sum(steps * precise[:, None], axis=0)
-                tl.store(at, score, mask=used)
-                variance -= tl.sum(changes * precise * precise)
+                step = tl.sum(tl.where(this, steps, 0.0), axis=0)
+                change = tl.sum(tl.where(i == u, changes, 0.0))
+            else:
+                score = tl.sum(tl.where(this, scores, 0.0), axis=0)
+                variance = tl.sum(tl.where(i == u, variances, 0.0))
                 q = tl.maximum(variance, 1e-12)
                 if TASK >= 2:
                     residual = (target - score) / (1 + counted * q)
@@ -150,6 +150,28 @@ if triton is not None:
                         )
                         step = tl.where(tl.abs(residual) > 1.0, tl.where(residual > 0, counted, -counted), step)
                     change = h / (1 + h * q) - tl.minimum(loose * h, 0.5) / q
+                elif TASK == 0:
+                    # With s = 1 or -1 for the label: z = s score + q weight (1 - p(z)). In single precision, because
+                    # 1 - p comes without a difference of close numbers.
+                    side = tl.where(target > 0.5, 1.0, -1.0)
+                    low, reach = (side * score).to(tl.float32), (q * counted).to(tl.float32)
+                    z = low
+                    moved = low * 0.0 + 1.0
+                    turns = 0
+                    while (tl.max(moved) >= 3e-4) & (turns < 12):  # what is left then is of the order of its square
+                        missing = 1 / (1 + tl.exp(z))
+                        following = z - (z - low - reach * missing) / (1 + reach * missing * (1 - missing))
+                        following = tl.minimum(tl.maximum(following, low), low + reach)
+                        moved = tl.abs(following - z)
+                        z = following
+                        turns += 1
+                    missing = 1 / (1 + tl.exp(z))
+                    step = counted * side * missing
+                    least = tl.max(missing)
+                    heavy = counted.to(tl.float32) * tl.maximum(least * (1 - least), 1e-5)
+                    narrow = q.to(tl.float32)
+                    forgotten = tl.minimum(4 * loose.to(tl.float32) * heavy, 0.5) / narrow
+                    change = (heavy / (1 + heavy * narrow) - forgotten).to(tl.float64)
                 else:
                     # z = score + q weight (y - p(z))
                     reach = q * counted
@@ -157,56 +179,47 @@ if triton is not None:
                     z = score
                     p = score * 0.0
                     turns = 0
-                    if TASK == 0:  # Newton's method: near in single precision, two more steps in double precision
-                        near, base, least = score.to(tl.float32), score.to(tl.float32), low.to(tl.float32)
-                        wanted, distance = target.to(tl.float32), reach.to(tl.float32)
-                        moved = distance * 0.0 + 1.0
-                        while (moved >= 1e-3) & (turns < 12):
-                            chance = 1 / (1 + tl.exp(-near))
-                            slope = 1 + distance * chance * (1 - chance)
-                            following = near - (near - base - distance * (wanted - chance)) / slope
-                            following = tl.minimum(tl.maximum(following, least), least + distance)
-                            moved = tl.max(tl.abs(following - near))
-                            near = following
-                            turns += 1
-                        z = near.to(tl.float64)
-                        turns = 0
-                        while turns < 2:
-                            p = 1 / (1 + tl.exp(-z))
-                            z = z - (z - score - reach * (target - p)) / (1 + reach * p * (1 - p))
-                            z = tl.minimum(tl.maximum(z, low), low + reach)
-                            turns += 1
-                    else:
-                        change_of_z = q * 0.0 + 1.0
-                        while (change_of_z >= 1e-6) & (turns < 12):
-                            p = tl.where(used, tl.exp(z - tl.max(tl.where(used, z, -float("inf")))), 0.0)
-                            p = p / tl.sum(p)
-                            before = z
-                            z = z - (z - score - reach * (target - p)) / (1 + reach * p * (1 - p))
-                            z = tl.minimum(tl.maximum(z, low), low + reach)
-                            change_of_z = tl.max(tl.where(used, tl.abs(z - before), 0.0))
-                            turns += 1
+                    change_of_z = q * 0.0 + 1.0
+                    while (change_of_z >= 1e-6) & (turns < 12):
+                        p = tl.where(used, tl.exp(z - tl.max(tl.where(used, z, -float("inf")))), 0.0)
+                        p = p / tl.sum(p)
+                        before = z
+                        z = z - (z - score - reach * (target - p)) / (1 + reach * p * (1 - p))
+                        z = tl.minimum(tl.maximum(z, low), low + reach)
+                        change_of_z = tl.max(tl.where(used, tl.abs(z - before), 0.0))
+                        turns += 1
                     step = counted * (target - p)
                     h = counted * tl.maximum(tl.max(tl.where(used, p * (1 - p), 0.0)), 1e-5)
                     change = h / (1 + h * q) - tl.minimum(4 * loose * h, 0.5) / q
                 change = tl.where(variance > 0, change, 0.0)
                 if FORGETS:
-                    products = tl.load(lengths + square + i[:, None] * N + j[None, :])
+                    products = tl.load(lengths + place)
                     direction = own.to(tl.float64)
                     length = tl.sum(tl.sum(products * direction[None, :], axis=1) * direction)
                     bound = -tl.maximum(most - size, 0.0) / tl.maximum(length, 1e-300)
                     change = tl.where((change >= 0) | (size - change * length <= most), change, bound)
                     size -= change * length
-                steps = tl.where(i[:, None] == u, step[None, :], steps)
+                steps = tl.where(this, step[None, :], steps)
                 changes = tl.where(i == u, change, changes)
-            g = following_g
+            # take the row out of the later ones, as elimination does
+            factors = tl.where(i > u, change.to(tl.float32) * row, 0.0)
+            left -= factors[:, None] * row[None, :]
+            e -= factors[:, None] * own[None, :]
+            later = tl.where(i > u, row, 0.0).to(tl.float64)
+            variances -= change * later * later
+            scores += later[:, None] * step[None, :]
+            target, counted = following_target, following_counted
             u += 1
-        learned = (i >= first) & (i < last)
+        inside = i < last
+        learned = (i >= first) & inside
+        tl.store(f + at, scores, mask=learned[:, None] & used[None, :])
         tl.store(c + rows + i, changes, mask=learned)
-        tl.store(a + (rows + i[:, None]) * outputs + k[None, :], steps, mask=learned[:, None] & used[None, :])
-        tl.store(E + square + i[:, None] * N + j[None, :], e.to(tl.float64))
-        roots = tl.sqrt(tl.abs(changes)).to(tl.float32)
-        tl.store(D + square + i[:, None] * N + j[None, :], roots[:, None] * e)
+        tl.store(a + at, steps, mask=learned[:, None] & used[None, :])
+        pairs = (i[:, None] < j[None, :]) & (j[None, :] < last)
+        tl.store(M + place, tl.where(pairs, changes.to(tl.float32)[:, None] * left, 0.0).to(tl.float64))
+        e = tl.where(inside[:, None], e, 0.0)
+        tl.store(E + place, e.to(tl.float64))
+        tl.store(D + place, tl.sqrt(tl.abs(changes)).to(tl.float32)[:, None] * e)
         if FORGETS:
             tl.store(trace + 2 * m + 1, size)
 
@@ -224,7 +237,7 @@ def learn_block(block: Block, task: Task, forgets: bool) -> None:
         K=triton.next_power_of_2(outputs),
         TASK=int(task),
         FORGETS=forgets,
-        num_warps=4,
+        num_warps=_WARPS,
     )
 
 

@@ -11,6 +11,7 @@ import torch
 
 from bomkl.auto.component import NewtonComponent
 from bomkl.auto.geometry import Float
+from bomkl.auto.gpu.arrays import DeviceRows
 from bomkl.auto.gpu.errors import on_device
 from bomkl.auto.gpu.fit import DeviceFitting
 from bomkl.auto.gpu.newton import ROWS, DeviceRegression, Regressions, Workspace
@@ -109,7 +110,9 @@ class TorchRows:
                 return among
         return Regressions.of([_on_host(each) for each in parts], self._device)
 
-    def _sent(self, array: Float) -> Any:
+    def _sent(self, array: Any) -> Any:
+        if isinstance(array, DeviceRows):
+            return array.tensor
         here = torch.from_numpy(np.ascontiguousarray(array))
         if self._device.type == "cuda":
             here = here.pin_memory()
