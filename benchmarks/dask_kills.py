@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import perf_counter, sleep
 from typing import Any
@@ -117,15 +117,15 @@ def killing(made: Any, most: int, every: float, seed: int) -> Iterator[list[int]
         while len(killed) < most and not stop.wait(draw.uniform(0.5 * every, 1.5 * every)):
             # one that is killed before it has reported for work is not started again by Dask
             known = made.scheduler_info["workers"]
-            victims = [
-                each.pid for each in made.workers.values() if each.worker_address in known and each.pid not in killed
-            ]
+            pids = [each.pid for each in made.workers.values() if each.worker_address in known]
+            victims = [pid for pid in pids if pid and pid not in killed]
             if not known:  # where Dask did not manage to start them again
                 made.scale(len(made.worker_spec) + 1)
             if victims:
                 pid = draw.choice(victims)
-                os.kill(pid, signal.SIGKILL)
-                killed.append(pid)
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                    killed.append(pid)
 
     thread = threading.Thread(target=kill, daemon=True)
     thread.start()
