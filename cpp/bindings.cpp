@@ -214,11 +214,26 @@ public:
         });
         return result;
     }
+    // An interrupt that has come by now is raised while all can still be undone. From then on the interpreter lock is held
+    // until the caller goes on, so that the time in which one could come too late is a few instructions.
     void commit() {
-        if (turn_.is_mine()) end([&](const Surroundings& around) { engine_.commit(around); });
+        if (!turn_.is_mine()) return;
+        {
+            nb::gil_scoped_release release;
+            lock_.lock();
+        }
+        const bool interrupted = PyErr_CheckSignals() != 0;
+        if (!interrupted) engine_.commit();
+        lock_.unlock();
+        if (interrupted) throw nb::python_error();
+        turn_.give();
     }
     void roll_back() {
-        if (turn_.is_mine()) end([&](const Surroundings& around) { engine_.roll_back(around); });
+        if (!turn_.is_mine()) return;
+        nb::gil_scoped_release release;
+        SignalWatch watch;
+        engine_.roll_back(surroundings(watch));
+        turn_.give();
     }
 
     // One row, with as little around it as can be: a number where there is one output, else an array.
@@ -471,20 +486,16 @@ private:
             turn_.take(watch);
             try {
                 work(around);
-                if (!pending && engine_.is_pending()) engine_.commit(around);
+                if (!pending && engine_.is_pending()) {
+                    Locked locked(around);
+                    engine_.commit();
+                }
             } catch (...) {
                 turn_.give();
                 throw;
             }
             if (!pending) turn_.give();
         });
-    }
-    template <class Work>
-    void end(Work&& work) {
-        nb::gil_scoped_release release;
-        SignalWatch watch;
-        work(surroundings(watch));
-        turn_.give();
     }
 
     void call(int kernel, const T* x, int n, const T* z, int m, T* out) {

@@ -82,10 +82,7 @@ public:
         }
     }
     bool is_pending() const { return before_ != nullptr; }  // only the thread whose turn it is may ask
-    void commit(const Surroundings& around) {
-        Locked locked(around);
-        before_.reset();
-    }
+    void commit() { before_.reset(); }                      // under the lock
     void roll_back(const Surroundings& around) {
         Locked locked(around);
         restore();

@@ -295,12 +295,12 @@ class EngineEstimator(ShowsState, BaseEstimator):  # type: ignore[misc]
         with changing(self), unchanged_on_error(self):
             try:
                 yield
+                if (engine := vars(self).get("_engine")) is not None:
+                    engine.commit()
             except BaseException:
                 if (engine := vars(self).get("_engine")) is not None:
                     engine.roll_back()
                 raise
-            if (engine := vars(self).get("_engine")) is not None:
-                engine.commit()
 
     @contextmanager
     def _starting_over(self) -> Iterator[Self]:
