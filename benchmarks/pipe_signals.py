@@ -73,7 +73,8 @@ class Run:
         assert self.process.stderr is not None
         said = self.process.stderr.read()
         code = self.process.wait()
-        return code, said
+        # as a shell counts; a signal that comes while Python itself starts ends the process before our code can
+        return (code if code >= 0 else 128 - code), said
 
     def finish(self, rows: int) -> None:
         """Write all rows up to a number, and the end of the pipe."""
