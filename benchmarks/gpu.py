@@ -29,6 +29,7 @@ CURVE = (250, 500, 1000, 2000, 4000, 8000)  # budgets of error against seconds
 CORE_CURVE = 4000  # the largest of them for the processor
 SETS = ("german", "svmguide3", "madelon", "magic04", "a9a", "ijcnn1", "susy-sample", "codrna")
 ROW_BY_ROW = 20_000  # rows of a data set at most, where the processor learns row by row as well
+FULL_RANK = 64  # columns of generated rows whose kernel matrices have full rank
 CALL = 1 << 20  # rows a call of the long stream
 
 
@@ -105,6 +106,27 @@ def by_budget(rows: int, sgemm: float, budgets: list[int]) -> Iterator[Row]:
             "rows_per_second_of_the_core": core_speed,
             "of_sgemm": speed * operations(model, X.shape[1]) / 1e12 / sgemm,
             "mistakes": model.mistakes_ / model.n_seen_,
+        }
+
+
+def by_rank(sgemm: float, budgets: list[int]) -> Iterator[Row]:
+    """Fraction of the limit in long rounds, of rows with so many columns that no landmark stands for another."""
+    X, y = susy_like(1 << 20, FULL_RANK)
+    for budget in budgets:
+        rows = min(len(y), int(1.2e13 / budget**2) // 8192 * 8192)
+        model, _ = learn(X[: 5 * budget], y[: 5 * budget], budget, "cuda")
+        model.partial_fit(X[: rows // 4], y[: rows // 4])
+        begin = perf_counter()
+        model.partial_fit(X[:rows], y[:rows])
+        speed = rows / (perf_counter() - begin)
+        yield {
+            "what": "rank",
+            "budget": budget,
+            "rows": rows,
+            "columns": FULL_RANK,
+            "ranks": sorted(component.regression.rank for component in model._learner.components),
+            "rows_per_second": speed,
+            "of_sgemm": speed * operations(model, FULL_RANK) / 1e12 / sgemm,
         }
 
 
@@ -237,6 +259,11 @@ def show(row: Row) -> str:
             f"{row['of_sgemm']:.0%} of sgemm, {row['mistakes']:.2%} wrong; "
             f"the processor {row['rows_per_second_of_the_core']:,.0f} rows/s"
         )
+    if row["what"] == "rank":
+        return (
+            f"budget {row['budget']:>6,}, {row['columns']} columns, rank {row['ranks'][-1]:>5,}: "
+            f"{row['rows_per_second']:>12,.0f} rows/s, {row['of_sgemm']:.0%} of sgemm"
+        )
     if row["what"] == "row by row":
         return (
             f"row by row, budget {row['budget']:>6,}, {'with' if row['trees'] else 'without'} trees: "
@@ -267,6 +294,7 @@ def main() -> None:
     options.add_argument("--datasets", default=",".join(SETS), help="data sets, separated by commas")
     options.add_argument("--devices", default="cuda,cpu", help="for the data sets")
     options.add_argument("--budgets", default=",".join(map(str, BUDGETS)), help="budgets, separated by commas")
+    options.add_argument("--rank-budgets", default="2000,4000,8000,16000", help="budgets for the fraction of the limit")
     options.add_argument("--row-budgets", default="250,1000,4000", help="budgets row by row, separated by commas")
     options.add_argument("--curve", default="ijcnn1", help="data set for error against seconds; empty: none")
     options.add_argument("--budget", type=int, default=1000, help="for the data sets and the long stream")
@@ -288,6 +316,8 @@ def main() -> None:
                 draw(curve, Path(chosen.out) / "gpu.svg")
         if chosen.long:
             yield from long_stream(chosen.long, chosen.budget, 2 * CALL)
+        if chosen.rank_budgets:
+            yield from by_rank(first["sgemm_teraflops"], [int(text) for text in chosen.rank_budgets.split(",")])
         if chosen.budgets:
             budgets = [int(text) for text in chosen.budgets.split(",")]
             yield from by_budget(chosen.rows, first["sgemm_teraflops"], budgets)

@@ -359,7 +359,7 @@ values = 100 * torch.randn((3, 40, 50), generator=rng).to(device)
 
 def added():
     sums = torch.zeros((40, 50), dtype=torch.int64, device=device)
-    kernels.add_fixed(values, 2.0**20, sums)
+    kernels.add_fixed(values, torch.tensor([2.0**20], dtype=torch.float64, device=device), sums)
     return sums
 
 

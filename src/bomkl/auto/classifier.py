@@ -552,10 +552,10 @@ def _in_order(y: NDArray[Any]) -> NDArray[Any]:
 
 def label_codes(y: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]:
     """Place of each label in the order of their coming; -1 where it is in none (a row of weight zero)."""
-    codes = np.full(len(y), -1, dtype=np.intp)
+    codes: NDArray[Any] = np.full(len(y), -1, dtype=np.int8 if len(labels) < 127 else np.intp)
     for code, label in enumerate(labels):
-        codes[y == label] = code
-    return codes
+        codes = codes + (y == label).astype(codes.dtype) * codes.dtype.type(code + 1)
+    return codes.astype(np.intp)
 
 
 def _pieces(codes: NDArray[np.intp], counted: NDArray[np.bool_], known: int) -> Iterator[tuple[int, int, str]]:

@@ -56,6 +56,7 @@ class TorchEngine:
         self.rows: RowEngine | None = TorchRows(self.device)
         self._lock = threading.RLock()  # workers of a cluster have several threads and one GPU
         self._held: dict[str, tuple[Any, Any]] = {}
+        self._adder: _Adder | None = None
         self._triangles: list[tuple[Whole, Any]] = []  # information of the last sums, here and on the device
 
     def rows_there(self, X: Any) -> DeviceRows | None:
@@ -77,12 +78,14 @@ class TorchEngine:
         """Score rows, and add them up."""
         with self._lock, on_device(learner.settings.budget):
             model = self._model(learner)
-            sums = DeviceSums(learner, log_rows, self.device)
-            parts = []
-            for n, (rows, y, w) in self._chunks(_chunk_rows(learner), X, targets, weight):
-                real = torch.arange(len(rows), device=self.device) < n
-                parts.append(model.add(rows.double(), y, w, real, sums)[:n])
-            on_host, self._triangles = sums.on_host(len(targets))
+            if self._adder is None or not self._adder.fits(learner):
+                self._adder = None  # its memory goes before the next one's comes
+                self._adder = _Adder(learner, model, X.shape[1], self.device)
+            adder = self._adder
+            adder.begin(model, log_rows)
+            chunks = self._chunks(adder.rows, X, targets, weight)
+            parts = [adder.add(n, chunk) for n, chunk in chunks]
+            on_host, self._triangles = adder.sums.on_host(len(targets))
             return _to_host(parts, learner.outputs), on_host
 
     def learned(self, regressions: list[Information], sums: Sums, run: Mapper) -> list[Information]:
@@ -188,6 +191,17 @@ class _DeviceModel:
         self._views, self._features, self._w = views, features, w
         self._combination, self._task = combination, task
 
+    def copied(self) -> _DeviceModel:
+        """Copy what changes from round to round."""
+        w = [each.clone() for each in self._w]
+        return _DeviceModel(self._views, self._features, w, self._combination.copied(), self._task)
+
+    def take(self, other: _DeviceModel) -> None:
+        """Go on with the means and the combination of another round, in the memory that is there."""
+        for mine, its in zip(self._w, other._w, strict=True):
+            mine.copy_(its)
+        self._combination.take(other._combination)
+
     def scores(self, X: Any) -> Any:
         """Score rows."""
         views = self._views(X)
@@ -243,12 +257,81 @@ class _DeviceModel:
         )
 
 
+class _Adder:
+    """Sums of chunks of rows, always in the same memory: from the second chunk on a GPU does it from a graph.
+
+    Starting its hundreds of steps singly takes longer than the steps.
+    """
+
+    def __init__(self, learner: RowLearner, model: _DeviceModel, columns: int, device: Any) -> None:
+        self.rows = _chunk_rows(learner)
+        self._of, self._shape = _identity(learner), (self.rows, learner.outputs, learner.task)
+        self._model = model.copied()
+        double = {"dtype": torch.float64, "device": device}
+        self._X = torch.zeros((self.rows, columns), **double)
+        self._y = torch.zeros((self.rows, learner.outputs), **double)
+        self._weight = torch.zeros(self.rows, **double)
+        self._numbers = torch.arange(self.rows, device=device)
+        self._real = torch.zeros(self.rows, dtype=torch.bool, device=device)
+        self._scores = torch.zeros((self.rows, learner.outputs), **double)
+        self.sums = DeviceSums(learner, device)
+        self._used = False
+        self._graph: Any = None
+
+    def fits(self, learner: RowLearner) -> bool:
+        """Whether it was made for the features of a learner."""
+        same = all(mine is its for mine, its in zip(self._of, _identity(learner), strict=False))
+        shape = (_chunk_rows(learner), learner.outputs, learner.task)
+        return same and len(self._of) == len(_identity(learner)) and shape == self._shape
+
+    def begin(self, model: _DeviceModel, log_rows: int) -> None:
+        """Begin at zero with the means of a round."""
+        self._model.take(model)
+        self.sums.begin(log_rows)
+        if self._used and self._graph is None and self._X.is_cuda:
+            self._record()
+            self.sums.begin(log_rows)
+
+    def add(self, n: int, chunk: list[Any]) -> Any:
+        """Score a chunk whose first n rows are real, and add it."""
+        for mine, its in zip((self._X, self._y, self._weight), chunk, strict=True):
+            mine.copy_(its)
+        torch.lt(self._numbers, n, out=self._real)
+        self._used = True
+        if self._graph is None:
+            self._work()
+        else:
+            self._graph.replay()
+        return self._scores[:n].clone()
+
+    def _work(self) -> None:
+        self._scores.copy_(self._model.add(self._X, self._y, self._weight, self._real, self.sums))
+
+    def _record(self) -> None:
+        """Record the work of a chunk; it has run before, so all it needs is loaded and compiled."""
+        graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            self._work()
+            graph.capture_begin(capture_error_mode="thread_local")
+            try:
+                self._work()
+            finally:
+                graph.capture_end()
+        torch.cuda.current_stream().wait_stream(side)
+        self._graph = graph
+
+
+def _identity(learner: RowLearner) -> list[Any]:
+    return [learner.geometry, *(each.features for each in newton_parts(learner))]
+
+
 class DeviceSums:
     """`Sums` while they grow on a device."""
 
-    def __init__(self, learner: RowLearner, log_rows: int, device: Any) -> None:
-        self._shape, self._log_rows = sums_shape(learner), log_rows
-        self._units = round_units(log_rows)
+    def __init__(self, learner: RowLearner, device: Any) -> None:
+        self._shape, self._log_rows = sums_shape(learner), 0
+        self._units = torch.zeros(3, dtype=torch.float64, device=device)
         whole = {"dtype": torch.int64, "device": device}
         widths = [each.features.width for each in newton_parts(learner)]
         self._information = [[torch.zeros((w - a, b - a), **whole) for a, b in panels(w)] for w in widths]
@@ -256,6 +339,14 @@ class DeviceSums:
         self._pulls = [[torch.zeros((outputs, rank), **whole) for _ in range(2)] for rank in ranks]
         size = self._shape.combination_size()
         self._combination = [torch.zeros(size, **whole) for _ in range(2)]
+
+    def begin(self, log_rows: int) -> None:
+        """Begin at zero, in the units of a round."""
+        self._log_rows = log_rows
+        self._units.copy_(torch.tensor(round_units(log_rows), dtype=torch.float64))
+        for each in (*self._information, *self._pulls, self._combination):
+            for sums in each:
+                sums.zero_()
 
     def add_component(self, i: int, F: Any, pull: Any, curvature: Any) -> None:
         """Add sum h x x' and sum x (y - p) of each block."""
@@ -269,7 +360,7 @@ class DeviceSums:
             for begin in range(0, count, group):
                 blocks = slice(begin, begin + group)
                 product = torch.bmm(transposed[blocks, first:], weighted[blocks, :, first:end])
-                add_fixed(product, self._units[0], sums)
+                add_fixed(product, self._units, sums)
         pulls = torch.bmm(pull.reshape(count, ROUND_BLOCK, -1).transpose(1, 2), F)[:, :, :rank]
         self._add_numbers(pulls.double(), self._pulls[i])
 
@@ -278,7 +369,7 @@ class DeviceSums:
         self._add_numbers(numbers, self._combination)
 
     def _add_numbers(self, values: Any, sums: list[Any]) -> None:
-        _, coarse, fine = self._units
+        _, coarse, fine = self._units.unbind()
         values = values.clamp(-(2.0**48), 2.0**48)
         whole = (values * coarse).round()
         sums[0] += whole.long().sum(dim=0)

@@ -42,10 +42,11 @@ if triton is not None:
         at = tl.program_id(0).to(tl.int64) * ENTRIES + tl.arange(0, ENTRIES)
         inside = at < size
         total = tl.load(sums + at, mask=inside, other=0)
+        scale = tl.load(unit)
         values += at
         block = 0
         while block < blocks:
-            value = tl.load(values, mask=inside, other=0.0).to(tl.float64) * unit
+            value = tl.load(values, mask=inside, other=0.0).to(tl.float64) * scale
             # adding and taking away 1.5 * 2^52 rounds to the nearest whole number, halves to even ones
             total += ((value + 6755399441055744.0) - 6755399441055744.0).to(tl.int64)
             values += size
@@ -71,11 +72,14 @@ def laplacian_values(x: Any, landmarks: Any, scale: float) -> Any:
     return out.mul_(-scale).exp_()
 
 
-def add_fixed(values: Any, unit: float, sums: Any) -> None:
-    """Add blocks of float32 numbers (blocks, ...) to int64 sums of their shape, each rounded to whole units."""
+def add_fixed(values: Any, unit: Any, sums: Any) -> None:
+    """Add blocks of float32 numbers (blocks, ...) to int64 sums of their shape, each rounded to whole units.
+
+    `unit` is on the device: units in one, the first of the tensor.
+    """
     if runs_triton(values):
         grid = (triton.cdiv(sums.numel(), _ENTRIES),)
         _add_fixed[grid](values.contiguous(), unit, sums, len(values), sums.numel(), ENTRIES=_ENTRIES)
         return
     for block in values:
-        sums += (block.double() * unit).round_().long()
+        sums += (block.double() * unit[0]).round_().long()

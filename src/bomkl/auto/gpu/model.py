@@ -108,6 +108,20 @@ class DeviceCombination:
         self._weights = tensor(combination.weights, device)
         self._shares = tensor(combination.final_shares(), device)
 
+    def copied(self) -> DeviceCombination:
+        """Copy it."""
+        copied = object.__new__(DeviceCombination)
+        copied.stack_w, copied._weights, copied._shares = (each.clone() for each in self._numbers())
+        return copied
+
+    def take(self, other: DeviceCombination) -> None:
+        """Become another one of the same size, in the memory that is there."""
+        for mine, its in zip(self._numbers(), other._numbers(), strict=True):
+            mine.copy_(its)
+
+    def _numbers(self) -> tuple[Any, Any, Any]:
+        return self.stack_w, self._weights, self._shares
+
     def __call__(self, S: Any, task: Task) -> tuple[Any, Any, Any]:
         """Return combined scores (n, outputs), candidates (n, stacks + 1, outputs) and S (n, m, outputs) clipped."""
         clipped = S.clamp(-_STACK_CLIP, _STACK_CLIP)

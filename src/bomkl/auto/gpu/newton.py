@@ -289,8 +289,8 @@ class Workspace:
                 self._part(begin, end)
                 begin = end
         # one after another, so that calls may be split anywhere
-        counted = np.maximum(total, 1.0)
-        self._unchecked = np.array([np.add.accumulate([each, *counted])[-1] for each in self._unchecked])
+        counted = np.broadcast_to(np.maximum(total, 1.0)[:, None], (n, len(self._unchecked)))
+        self._unchecked = np.add.accumulate(np.vstack([self._unchecked, counted]), axis=0)[-1]
         if (seen + n) % ROWS == 0:
             self._mirror()
             self._repair()

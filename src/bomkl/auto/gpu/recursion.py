@@ -29,7 +29,7 @@ _SMALL = 1e-6
 _LEAST_VARIANCE = 1e-12
 _LEAST_CURVATURE = 1e-5
 _MOST_FORGETTING = 0.5
-_WARPS = 4
+_WARPS = 2  # with more, they wait for each other; with one, each has too much to do
 
 
 @dataclass
