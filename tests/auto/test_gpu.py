@@ -436,7 +436,7 @@ def test_no_memory_on_the_device_leaves_the_model_as_it_was(monkeypatch):
     def full(*_):
         raise torch.OutOfMemoryError("no memory")
 
-    monkeypatch.setattr(engine.DeviceSums, "add_component", full)
+    monkeypatch.setattr(engine._Adder, "add", full)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (6 << 30, 8 << 30))
     with pytest.raises(MemoryError, match=r"budget=60: 6\.0 GiB are free\. A budget of \d+ would fit"):
         learner.partial_fit(X[400:], y[400:])

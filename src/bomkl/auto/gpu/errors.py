@@ -10,8 +10,8 @@ import torch
 from bomkl._core import ROUND_BLOCK
 from bomkl.auto.constants import KERNELS
 
-CHUNK_BLOCKS = 128  # blocks worked on together: with fewer, starting work takes longer than the work
-_WIDE = 1024  # features beyond it make enough work of an eighth of that
+CHUNK_BLOCKS = 64  # blocks worked on together: with fewer, products are too small for a GPU
+_WIDE = 1024  # features beyond it make enough work of a quarter of that
 MOST_PRODUCT_BYTES = 1 << 30  # of the products of the blocks of one component
 
 
@@ -21,9 +21,9 @@ def chunk_blocks(width: int) -> int:
     Examples
     --------
     >>> chunk_blocks(512), chunk_blocks(4096)
-    (128, 16)
+    (64, 16)
     """
-    return CHUNK_BLOCKS if width <= _WIDE else max(CHUNK_BLOCKS // 8, 1)
+    return CHUNK_BLOCKS if width <= _WIDE else max(CHUNK_BLOCKS // 4, 1)
 
 
 def bytes_needed(budget: int) -> int:
@@ -32,7 +32,7 @@ def bytes_needed(budget: int) -> int:
     Examples
     --------
     >>> round(bytes_needed(1000) / 2**30, 1), round(bytes_needed(16000) / 2**30, 1)
-    (3.2, 8.1)
+    (2.6, 8.1)
     """
     ranks = [choice.share * budget for choice in KERNELS]
     held = sum(13 * rank * rank for rank in ranks)  # whitening and information, or whitening and three covariances
