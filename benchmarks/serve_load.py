@@ -58,12 +58,18 @@ async def at_rate(port: int, path: str, bodies: list[bytes], rate: float, second
 
     async def one(body: bytes, due: float) -> None:
         nonlocal failed
-        connection = free.pop() if free else Connection(port)
-        try:
-            status, _ = await asyncio.wait_for(connection.post(path, body), 10)
-            free.append(connection)
-        except (OSError, EOFError, TimeoutError):
-            status = 0
+        status = 0
+        while status == 0:
+            used = bool(free)
+            connection = free.pop() if used else Connection(port)
+            try:
+                status, _ = await asyncio.wait_for(connection.post(path, body), 10)
+                free.append(connection)
+            except (OSError, EOFError):
+                if not used:  # else the service has closed a connection that lay idle, as any may
+                    break
+            except TimeoutError:
+                break
         latencies.append(time.perf_counter() - due)
         failed += status != 200
 

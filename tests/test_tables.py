@@ -326,3 +326,14 @@ def test_a_damaged_arrow_table_is_refused():
     ):
         with pytest.raises(TableError, match="damaged"):
             TableEncoder().fit(pa.table({"a": column}))
+
+
+def test_a_fork_shares_what_was_learned_and_learns_on_its_own():
+    encoder = TableEncoder(target="number")
+    encoder.partial_fit({"a": [1.0, 2.0], "b": ["x", "y"]}, [0.0, 1.0])
+    before = encoder.transform({"a": [3.0], "b": ["y"]})
+    fork = encoder.fork()
+    assert all(mine is theirs for mine, theirs in zip(encoder._columns, fork._columns, strict=True))
+    fork.partial_fit({"a": [9.0], "b": ["y"]}, [5.0])
+    np.testing.assert_array_equal(encoder.transform({"a": [3.0], "b": ["y"]}), before)
+    assert (fork.transform({"a": [3.0], "b": ["y"]}) != before).any()
