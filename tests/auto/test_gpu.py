@@ -103,6 +103,16 @@ def test_any_split_and_a_save_in_between_give_the_same_bits(case, update, tmp_pa
         assert_array_equal(learner.predict(X), expected.predict(X))
 
 
+def test_row_by_row_with_features_of_several_widths(monkeypatch):
+    from bomkl.auto.gpu import newton
+
+    monkeypatch.setattr(newton, "_WIDE", 16)
+    (expected,), _ = scores("two classes", update="rows", trees=False)
+    (seen,), device = scores("two classes", update="rows", device="cuda", trees=False)
+    assert len(device._learner.components[0].regression.among.places) > 1
+    assert_allclose(seen, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).mean())
+
+
 def test_row_by_row_under_drift_any_split_gives_the_same_bits():
     settings = {"device": "cuda", "update": "rows", "drift": "adapt", "trees": False}
     (whole,), _ = scores("two classes", **settings)

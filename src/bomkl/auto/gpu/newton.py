@@ -134,9 +134,9 @@ def _padded_widths(ranks: list[int]) -> list[int]:
     return [max(least, -(-rank // _WIDE) * _WIDE if rank > _WIDE else 0) for rank in ranks]
 
 
-def _chosen(group: list[int], groups: int) -> Any:
-    """Index of some regressions among all; where there is one group, that of a view."""
-    return slice(None) if groups == 1 else group
+def _chosen(groups: list[list[int]], device: Any) -> list[Any]:
+    """Index of each group of regressions among all; where there is one group, that of a view."""
+    return [slice(None)] if len(groups) == 1 else [torch.tensor(group, device=device) for group in groups]
 
 
 def _trace(P: Any) -> Any:
@@ -195,6 +195,7 @@ class Workspace:
         self._views = DeviceViews(geometry, {name for each in parts for name in each.geometries()}, device)
         self._features = [DeviceFeatures(each.features, device) for each in parts]
         self._places, self._ranks = start.places, start.ranks
+        self._chosen = _chosen(start.places, device)  # on the device: graphs copy nothing from the processor
         self._w, self._P, self._rows = (
             [torch.zeros_like(each) for each in of] for of in (start.w, start.P, start.rows)
         )
@@ -355,10 +356,9 @@ class Workspace:
         block, last = self._block, first + end - begin
         block.y[first:last].copy_(self._y[begin:end])
         block.weight[first:last].copy_(self._weight[begin:end])
-        for group, F, rows, U, P, w in zip(self._places, self._F, self._rows, self._U, self._P, self._w, strict=True):
+        for of, F, rows, U, P, w in zip(self._chosen, self._F, self._rows, self._U, self._P, self._w, strict=True):
             rows[:, first:last].copy_(F[:, begin:end])
             torch.bmm(rows, P, out=U)
-            of = _chosen(group, len(self._places))
             block.G[of] = torch.bmm(U, rows.transpose(1, 2))
             block.f[of] = torch.bmm(rows.double(), w)
             if self._forgets:
@@ -374,8 +374,7 @@ class Workspace:
         """
         block = self._block
         b = torch.bmm(block.E.transpose(1, 2), block.a)
-        for group, U, P, w in zip(self._places, self._U, self._P, self._w, strict=True):
-            of = _chosen(group, len(self._places))
+        for of, U, P, w in zip(self._chosen, self._U, self._P, self._w, strict=True):
             w.baddbmm_(U.double().transpose(1, 2), b[of])
             V = torch.bmm(block.D[of], U)  # both factors of the change are the same, so P stays symmetric
             signed = V * block.c[of].sign().float()[:, :, None] if self._forgets else V
