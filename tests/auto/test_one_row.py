@@ -50,12 +50,12 @@ def test_every_instruction_set(name, monkeypatch):
 @pytest.mark.parametrize("case", ["two classes", "four classes", "numbers", "huber"])
 def test_the_core_takes_the_rows_in_one_step(case, monkeypatch):
     make, y = CASES[case]
-    model = make().partial_fit(X[:321], y[:321])
+    model = make().partial_fit(X[:331], y[:331])
     kind = type(model)
     assert len(model._learner.components) > len(model._learner.n_support().nonzero()[0]) + 1  # with trees
     monkeypatch.setattr(kind, "score_and_learn", lambda *a: pytest.fail("the long way"))
     monkeypatch.setattr(kind, "predict", lambda *a: pytest.fail("the long way"))
-    for x, label in zip(X[321:383], y[321:383], strict=True):
+    for x, label in zip(X[331:383], y[331:383], strict=True):
         model.predict_one(x)
         model.learn_one(x, label)
     assert model.n_seen_ == 383

@@ -119,7 +119,7 @@ def test_growth_does_not_depend_on_calls_threads_and_saves(y, drift):
     assert_array_equal(split.predict(X), whole.predict(X))
     if drift is None:
         assert set(TREES) & {each.name for each in whole._learner.components}
-        assert len(whole._learner.sample.rows()[0]) == 160
+        assert len(whole._learner.sample.rows()[0]) == 8 * 40
 
 
 def test_trees_can_be_left_out_and_are_not_in_rounds():
@@ -173,16 +173,16 @@ MODELS = {
 
 
 @pytest.mark.parametrize("kind", MODELS)
-@pytest.mark.parametrize("cut", [75, 155, 310, 315, 319])
+@pytest.mark.parametrize("cut", [65, 165, 320, 325, 329])
 @pytest.mark.parametrize("way", [lambda model: pickle.loads(pickle.dumps(model)), copy.deepcopy])
 def test_copies_go_on_growing(kind, cut, way):
     whole, y = MODELS[kind]()
-    whole.partial_fit(X[:330], y[:330])
+    whole.partial_fit(X[:340], y[:340])
     model = MODELS[kind]()[0].partial_fit(X[:cut], y[:cut])
     assert model._learner.grow_from is not None
     copied = way(model)
     for each in (copied, model):  # one after the other, from the same rows
-        each.partial_fit(X[cut:330], y[cut:330])
+        each.partial_fit(X[cut:340], y[cut:340])
         assert each._learner.grow_from is None
         assert_array_equal(each._learner.scores(X), whole._learner.scores(X))
 
@@ -194,16 +194,16 @@ def test_every_row_grows_a_part(monkeypatch):
         shares.append(share)
         advance(self, share)
 
-    model = AutoMKLClassifier(40, random_state=0).partial_fit(X[:300], LABELS[:300])
+    model = AutoMKLClassifier(40, random_state=0).partial_fit(X[:310], LABELS[:310])
     monkeypatch.setattr(Growing, "advance", noted)
-    for x, label in zip(X[300:325], LABELS[300:325].tolist(), strict=True):
+    for x, label in zip(X[310:335], LABELS[310:335].tolist(), strict=True):
         model.learn_one(x, label)
     assert shares[-1] == 1
-    assert np.diff([0, *sorted(shares)]).max() < 0.1  # the last ten rows before row 320, and this one
+    assert np.diff([0, *sorted(shares)]).max() < 0.1  # row 320 and the ten after it
 
 
 def test_a_class_that_comes_while_trees_grow():
-    y = np.where(np.arange(600) < 315, LABELS, THREE)
+    y = np.where(np.arange(600) < 325, LABELS, THREE)
     whole = AutoMKLClassifier(40, random_state=0).partial_fit(X, y)
     split = AutoMKLClassifier(40, random_state=0)
     for x, label in zip(X, y.tolist(), strict=True):
@@ -212,7 +212,7 @@ def test_a_class_that_comes_while_trees_grow():
 
 
 def test_a_failure_while_trees_grow_leaves_the_model_as_it_was(monkeypatch):
-    model, expected = (AutoMKLClassifier(40, random_state=0).partial_fit(X[:313], LABELS[:313]) for _ in range(2))
+    model, expected = (AutoMKLClassifier(40, random_state=0).partial_fit(X[:323], LABELS[:323]) for _ in range(2))
     before, advance = pickle.dumps(model), Growing.advance
 
     def fail(self, share):
@@ -220,10 +220,10 @@ def test_a_failure_while_trees_grow_leaves_the_model_as_it_was(monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Growing, "advance", fail)
-    for learn in (lambda: model.learn_one(X[313], LABELS[313]), lambda: model.partial_fit(X[313:400], LABELS[313:400])):
+    for learn in (lambda: model.learn_one(X[323], LABELS[323]), lambda: model.partial_fit(X[323:400], LABELS[323:400])):
         with pytest.raises(KeyboardInterrupt):
             learn()
         assert pickle.dumps(model) == before
     monkeypatch.undo()
-    model.partial_fit(X[313:400], LABELS[313:400])
-    assert pickle.dumps(model) == pickle.dumps(expected.partial_fit(X[313:400], LABELS[313:400]))
+    model.partial_fit(X[323:400], LABELS[323:400])
+    assert pickle.dumps(model) == pickle.dumps(expected.partial_fit(X[323:400], LABELS[323:400]))

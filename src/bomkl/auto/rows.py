@@ -26,6 +26,7 @@ from bomkl.auto.constants import (
     COMPONENTS,
     DEVICE_FROM,
     FIRST_STAGE,
+    GROW_AT,
     GROW_WITHIN,
     KEEP,
     KEEP_TREES_FROM,
@@ -284,15 +285,20 @@ class RowLearner:
         events = [self._next_stage(self.seen), prune, chunk]
         if self.sample is not None:
             growth = self._next_growth()
-            events += [growth - self._rows_to_grow, growth]
+            events += [growth, growth + self._rows_to_grow]
         return min(event - self.seen for event in events if event > self.seen)
 
     def _next_growth(self) -> int:
-        """Row count, a power of two budgets, at which trees that were grown anew take their places."""
-        event = 2 * self.settings.budget
-        while event <= self.seen:
+        """Row count at which growing trees anew begins next, or at which the one under way has begun."""
+        taken = self.seen - self._rows_to_grow
+        event = next((each for each in self._first_growths if each > taken), self._first_growths[-1])
+        while event <= taken:
             event *= 2
         return event
+
+    @property
+    def _first_growths(self) -> list[int]:
+        return [int(budgets * self.settings.budget) for budgets in GROW_AT]
 
     @property
     def _rows_to_grow(self) -> int:
@@ -329,10 +335,10 @@ class RowLearner:
             with one_blas_thread:
                 for component in self.components:
                     component.tend()
-        if self.sample is not None and growth - self._rows_to_grow <= self.seen:
+        if self.sample is not None and growth <= self.seen:
             if self.grow_from is None:
                 self.grow_from = self.sample.rows()
-            if self.seen == growth:
+            if self.seen == growth + self._rows_to_grow:
                 self._take_grown_trees(run)
             else:
                 self._work_on_trees(self.seen)
@@ -488,28 +494,28 @@ class RowLearner:
 
     def _work_on_trees(self, seen: int) -> None:
         """Grow as much of the trees that are to take their places next as is due at a row count."""
-        growth, within = self._next_growth(), self._rows_to_grow
-        self._growth_of(growth).advance((seen - growth + within + 1) / (within + 1))
+        begun, within = self._next_growth(), self._rows_to_grow
+        self._growth_from(begun).advance((seen - begun + 1) / (within + 1))
 
-    def _growth_of(self, due: int) -> Growth:
-        """Trees that are to take their places at a row count.
+    def _growth_from(self, begun: int) -> Growth:
+        """Trees whose growing began at a row count.
 
-        These are the boosted ones and, while the sample is all there was, the forest: later its leaves know more rows.
+        These are the boosted ones and, at the first growths, the forest: later its leaves know more rows.
         """
         if self.growth is None or self.growth.outputs != self.outputs:
             assert self.sample is not None
             assert self.grow_from is not None
-            whole = due <= self.sample.size
-            names = [each.name for each in self.components if is_tree(each) and (whole or each.name == BOOSTED)]
+            early = begun <= self._first_growths[-1]
+            names = [each.name for each in self.components if is_tree(each) and (early or each.name == BOOSTED)]
             codes, y, weight = self.grow_from
-            self.growth = Growth(names, codes, self._targets(y), weight, self.task, self.settings.seed + due)
+            self.growth = Growth(names, codes, self._targets(y), weight, self.task, self.settings.seed + begun)
         return self.growth
 
     def _take_grown_trees(self, run: Mapper) -> None:
         assert self.sample is not None
-        grown = self._growth_of(self.seen).finish(run)
-        if FOREST in grown:  # the sample has every row so far, in their order
-            begun = self.seen - self._rows_to_grow
+        begun = self.seen - self._rows_to_grow
+        grown = self._growth_from(begun).finish(run)
+        if FOREST in grown:  # so early that the sample has every row so far, in their order
             codes, y, weight = self.sample.rows()
             later = {"codes": codes[begun:]}
             grown[FOREST].score_and_learn(later, self._targets(y[begun:]), weight[begun:], self.task, 1.0, begun)
@@ -665,7 +671,7 @@ class RowLearner:
             raise saved.wrong("geometry", "one that codes columns where there are trees, and only there", trees)
         if (sample is not None) != (trees and self.support is not None):
             raise saved.wrong("sample", "there where the budget is full and there are trees", sample is not None)
-        grow_from, begun = saved.optional_part("grow_from"), self._next_growth() - self._rows_to_grow
+        grow_from, begun = saved.optional_part("grow_from"), self._next_growth()
         if (grow_from is not None) != (sample is not None and begun <= self.seen):
             raise saved.wrong("grow_from", "there while trees are grown", grow_from is not None)
         size, seed, limits = SAMPLE * self.settings.budget, self.settings.seed, self.target_limits()
