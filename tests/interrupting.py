@@ -1,13 +1,16 @@
 """Interrupts at random moments, for the tests of all estimators."""
 
+import gc
 import signal
 import weakref
 from contextlib import contextmanager
 
 
-def in_weakref_callback(frame):
+def would_be_lost(frame):
+    """Whether Python only reports what is raised here: in a callback of a weak reference or of the garbage collector."""
+    collecting = {getattr(callback, "__code__", None) for callback in gc.callbacks}
     while frame is not None:
-        if frame.f_code.co_filename == weakref.__file__:
+        if frame.f_code.co_filename == weakref.__file__ or frame.f_code in collecting:
             return True
         frame = frame.f_back
     return False
@@ -18,7 +21,7 @@ def interrupted_after(seconds):
     """Raise KeyboardInterrupt in the main thread after some time, unless the block has ended before."""
 
     def interrupt(number, frame):
-        if in_weakref_callback(frame):  # Python only reports what is raised there, so try again
+        if would_be_lost(frame):
             signal.setitimer(signal.ITIMER_REAL, 1e-5)
             return
         raise KeyboardInterrupt

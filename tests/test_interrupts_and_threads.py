@@ -22,6 +22,9 @@ INTERRUPTS = int(os.environ.get("BOMKL_INTERRUPTS", "0"))
 KERNELS = [Gaussian(1.0), Gaussian(0.5), Polynomial(2, 0.5, 1.0)]
 LEARNERS = [SPA(eta=0.5), PA(), RBP(), Forgetron(), BOGD(), BPAS(), Projectron(), NOGD()]
 
+# an interrupt inside a finalizer of any library is only reported, and the call goes on
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 
 def rows(n, columns=6, seed=0):
     rng = np.random.default_rng(seed)

@@ -15,6 +15,9 @@ from tests.interrupting import interrupted_after
 from bomkl import AutoMKLClassifier, AutoMKLRegressor
 from bomkl.auto.rows import RowLearner
 
+# an interrupt inside a finalizer of any library is only reported, and the call goes on
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 INTERRUPTS = int(os.environ.get("BOMKL_INTERRUPTS", "15"))
 READER_SECONDS = float(os.environ.get("BOMKL_READER_SECONDS", "0.5"))
 RNG = np.random.default_rng(0)

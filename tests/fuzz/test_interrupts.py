@@ -12,6 +12,9 @@ from bomkl import AutoMKLClassifier, AutoMKLRegressor, BudgetMKLClassifier, Budg
 from bomkl.kernels import Gaussian
 from bomkl.learners import BPAS
 
+# an interrupt inside a finalizer of any library is only reported, and the call goes on
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 
 @pytest.fixture(scope="module")
 def stream():
