@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_moons
 from sklearn.metrics import log_loss
@@ -183,6 +183,32 @@ class TestInsight:
         assert len(auto.support_vectors_) <= 80
         assert {tuple(row) for row in auto.support_vectors_} <= {tuple(row) for row in X[:80]}
 
+    @pytest.mark.parametrize("columns", [2, 600])
+    def test_kernels_are_those_that_are_computed(self, columns):
+        X, y = moons()
+        auto = model().fit(np.pad(X, ((0, 0), (0, columns - 2))), y)
+        learner = auto._leader if columns == 2 else auto._leader.kernels
+        members = {str(member): member for member in auto.kernels_}
+        assert list(members) == auto._leader.names
+        kernels = [each for each in learner.components if getattr(each, "support", None) is not None]
+        assert kernels
+        for component in kernels:
+            features, member = component.features, members[component.name]
+            rows = features.landmark_rows().astype(np.float64)
+            assert member.view == features.geometry
+            assert_allclose(member.kernel(rows, rows), features.values({member.view: rows}), rtol=1e-9, atol=1e-9)
+        dropped = set(members) - {each.name for each in learner.components}
+        assert all(members[name].kernel is None for name in dropped if not name.startswith("wide"))
+
+    def test_a_member_of_the_pool_is_found_by_its_name(self):
+        X, y = moons()
+        members = model().fit(X, y).kernels_
+        assert members.index("linear") == [str(member) for member in members].index("linear")
+        assert dict(zip(members, range(len(members)), strict=True))["linear"] == members.index("linear")
+        assert members == model().fit(X[:300], y[:300]).kernels_
+        assert members[0] != members[1]
+        assert members[0] != 3
+
     @pytest.mark.parametrize("rows", [5, 50, 600])
     def test_explain_adds_up(self, rows):
         X, y = moons()
@@ -216,7 +242,7 @@ class TestInsight:
         auto = model().fit(X, y)
         ax = Figure().subplots()
         figure = auto.plot_weights(ax)
-        assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == auto.kernels_
+        assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == list(map(str, auto.kernels_))
 
     def test_plot_weights_names_what_to_install(self, monkeypatch):
         import sys

@@ -24,6 +24,7 @@ from bomkl.auto.device import DEVICES, on_host, rows_on_device
 from bomkl.auto.drift import AdaptiveLearner
 from bomkl.auto.explain import Explanation, explain_row, relevance_shares
 from bomkl.auto.geometry import Float
+from bomkl.auto.pool import PoolMember, pool_members
 from bomkl.auto.rebuild import Mapper
 from bomkl.auto.rounds import RoundLearner
 from bomkl.auto.rows import RowLearner
@@ -323,9 +324,9 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         return self._learner.seen
 
     @property
-    def kernels_(self) -> list[str]:
-        """Names of the components: the kernels, then the linear one."""
-        return list(self._leader.names)
+    def kernels_(self) -> list[PoolMember]:
+        """Members of the pool: the kernels, the linear model and the trees, in the order of `kernel_weights_`."""
+        return pool_members(self._leader)
 
     @property
     def kernel_weights_(self) -> Float:
@@ -373,7 +374,7 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
             return []
         now = self._now()
         state = [("rows", f"{now.n_seen_:,}"), ("error", now._shown_error()), ("memory", bytes_text(now.nbytes_))]
-        return state + top_kernels(now.kernels_, now.kernel_weights_.tolist())
+        return state + top_kernels([str(kernel) for kernel in now.kernels_], now.kernel_weights_.tolist())
 
     def _shown_error(self) -> str:
         """Return the error so far in words."""
@@ -424,7 +425,7 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         places = np.arange(len(weights))[::-1]
         bars = ax.barh(places, weights)
         ax.bar_label(bars, [f"{error:.3g}" for error in errors], padding=3)
-        ax.set_yticks(places, self.kernels_)
+        ax.set_yticks(places, [str(kernel) for kernel in self.kernels_])
         ax.set_xlabel("weight in the combination (number: error of the component alone)")
         ax.set_xlim(0, max(1.15 * float(weights.max()), 0.1))
         figure: Figure = ax.figure

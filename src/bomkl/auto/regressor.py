@@ -67,8 +67,9 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
 
     Attributes
     ----------
-    kernels_ : list of str
-        Names of the components: the kernels, then the linear one.
+    kernels_ : list of PoolMember
+        The pool: kernels, the linear model and trees. Each has a ``name``, its ``kernel`` and the ``view`` of the
+        columns that the kernel works on.
     kernel_weights_ : ndarray of shape (n_kernels,)
         Part of each component in the combination, sum 1.
     component_errors_ : ndarray of shape (n_kernels,)
