@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 def would_be_lost(frame):
-    """Whether Python only reports what is raised here: in a callback of a weak reference or of the garbage collector."""
+    """Whether Python only reports what is raised here: in a callback of a weak reference or garbage collector."""
     collecting = {getattr(callback, "__code__", None) for callback in gc.callbacks}
     while frame is not None:
         if frame.f_code.co_filename == weakref.__file__ or frame.f_code in collecting:

@@ -70,12 +70,11 @@ def pool_members(learner: RowLearner | WideLearner) -> list[PoolMember]:
 def _member(name: str, features: Features) -> PoolMember:
     if isinstance(features, LinearFeatures):
         return PoolMember(name, Linear(), "standard")
-    return PoolMember(name, _KERNELS[features.kernel](features.scale), features.geometry)
+    return PoolMember(name, _kernel(features.kernel, features.scale), features.geometry)
 
 
-# by `kernel_matrix` of `bomkl.auto.features`, whose scale they are made of
-_KERNELS = {
-    "gaussian": lambda scale: Gaussian(sigma=(2 * scale) ** -0.5),
-    "laplacian": lambda scale: Laplacian(gamma=scale),
-    "polynomial": lambda scale: Polynomial(degree=2, gamma=scale, coef0=1.0),
-}
+def _kernel(kind: str, scale: float) -> Kernel:
+    """Return the kernel that `kernel_matrix` of `bomkl.auto.features` computes."""
+    if kind == "polynomial":
+        return Polynomial(degree=2, gamma=scale, coef0=1.0)
+    return Laplacian(gamma=scale) if kind == "laplacian" else Gaussian(sigma=(2 * scale) ** -0.5)
