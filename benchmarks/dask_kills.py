@@ -1,8 +1,9 @@
 """`bomkl bench dask_kills`: one model whatever happens to the workers, the client and the order of the sums.
 
 Learns the same generated table without an engine, with sums in a drawn order, with 1, 2 and 4 worker processes, with
-workers killed at random, and with a client that is killed (SIGKILL) and begins again from its checkpoint. Prints the
-digest of every model: all must be the same.
+workers killed at random, with a client that is killed (SIGKILL) and begins again from its checkpoint, and with a
+partition that needs more memory than its worker has until the cause is gone. Prints the digest of every model: all
+must be the same.
 """
 
 from __future__ import annotations
@@ -88,11 +89,11 @@ def plainly(counts: list[int], budget: int, order: int | None = None) -> Any:
 
 
 @contextmanager
-def cluster(workers: int) -> Iterator[tuple[Any, Any]]:
+def cluster(workers: int, memory: str | int = 0) -> Iterator[tuple[Any, Any]]:
     """Yield a cluster of processes and its client."""
     from distributed import Client, LocalCluster
 
-    settings = {"threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": 0, "silence_logs": 50}
+    settings = {"threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": memory, "silence_logs": 50}
     with LocalCluster(workers, **settings) as made, Client(made) as client:
         yield made, client
 
@@ -166,6 +167,52 @@ def with_a_killed_client(counts: list[int], budget: int, rounds: int) -> tuple[A
             return on_dask(other, counts, budget, str(path)), seen
 
 
+def hungry_partition(number: int, rows: int, hungry: str) -> Any:
+    """Make a table, and hold more and more memory meanwhile if there is a file that says so."""
+    held = []
+    while Path(hungry).exists():
+        held.append(np.ones(2_500_000))
+        sleep(0.05)
+    return partition(number, rows)
+
+
+def out_of_memory(counts: list[int], budget: int) -> tuple[Any, str]:
+    """Learn until a partition needs more memory than its workers may have; then learn on without its hunger."""
+    from dask import delayed
+
+    from bomkl.dask import AutoMKLClassifier
+
+    with tempfile.TemporaryDirectory() as folder, cluster(2, "700MB") as (made, client):
+        checkpoint, hungry = Path(folder) / "checkpoint.bomkl", Path(folder) / "hungry"
+        parts = [delayed(partition, pure=True)(number, rows) for number, rows in enumerate(counts)]
+        last = len(counts) - 1
+        parts[last] = delayed(hungry_partition)(last, counts[last], str(hungry))
+        model = AutoMKLClassifier(budget, client, str(checkpoint), random_state=0)
+
+        def turn() -> None:
+            while not checkpoint.exists() and not stop.wait(0.005):
+                pass
+            hungry.touch()
+
+        stop = threading.Event()
+        thread = threading.Thread(target=turn, daemon=True)
+        thread.start()
+        try:
+            model.fit(parts, sample_weight="weight")
+            message = "no error"
+        except ValueError as error:
+            message = str(error)
+        finally:
+            stop.set()
+            thread.join()
+        hungry.unlink()
+        if not made.scheduler_info["workers"]:
+            made.scale(len(made.worker_spec) + 1)
+        return AutoMKLClassifier(budget, client, str(checkpoint), random_state=0).fit(
+            parts, sample_weight="weight"
+        ).to_local(), message
+
+
 # ---------------------------------------------------------------- all runs
 
 
@@ -190,11 +237,14 @@ def runs(rows: int, partitions: int, budget: int, kills: int, every: float) -> I
     for rounds in (2, 6):
         model, seen = with_a_killed_client(counts, budget, rounds)
         yield row(f"client killed after {seen} rows", model)
+    model, message = out_of_memory(counts, budget)
+    yield row("out of memory once", model, message=message)
 
 
 def show(row: Row) -> str:
     killed = f"  {row['killed']} workers killed" if "killed" in row else ""
-    return f"{row['digest']}  {row['rows']:>9,} rows  {row['seconds']:6.1f} s  {row['kind']}{killed}"
+    message = f" ({row['message']})" if "message" in row else ""
+    return f"{row['digest']}  {row['rows']:>9,} rows  {row['seconds']:6.1f} s  {row['kind']}{killed}{message}"
 
 
 def arguments() -> argparse.Namespace:

@@ -241,10 +241,8 @@ def test_targets_that_are_too_large_are_refused(client):
 def test_killed_workers_and_a_killed_client_change_no_bit():
     counts = [0, 300, 1, 700]
     expected = dask_kills.digest(dask_kills.plainly(counts, B, order=3))
-    with dask_kills.cluster(2) as (made, client), dask_kills.killing(made, 3, 0.7, 0) as killed:
-        model = dask_kills.on_dask(client, counts, B)
-    assert dask_kills.digest(model) == expected
-    assert killed
+    for model, _ in dask_kills.with_kills(counts, B, workers=2, kills=2, every=0.7):
+        assert dask_kills.digest(model) == expected
     model, seen = dask_kills.with_a_killed_client(counts, B, 2)
     assert 0 < seen < model.n_seen_
     assert dask_kills.digest(model) == expected

@@ -51,9 +51,8 @@ except ImportError as error:
     raise ImportError("bomkl.dask needs Dask: pip install 'bomkl[dask]'") from error
 
 _ADD_AT_ONCE = 16  # pieces whose gains are added on a worker before they go to the client
-
-
 _PATIENCE = 300  # seconds without any worker
+_PATIENCE_AFTER_DEATHS = 60
 _LOOK = 5  # seconds between two looks at the workers
 
 # ---------------------------------------------------------------- partitions, on the workers
@@ -149,6 +148,7 @@ class _DaskRunner(Runner):
         self.client, self.tables = client, tables
         self.held: dict[int, Any] = {}  # partitions that a round has taken a part of: the next one takes more
         self.static: Any = None
+        self.deaths = False  # workers have died of a task more often than Dask bears
 
     def gains(self, job: Job, pieces: list[Piece]) -> Iterable[Gains]:
         """Yield gains of groups of pieces, as they are ready."""
@@ -184,11 +184,13 @@ class _DaskRunner(Runner):
                 try:
                     result = future.result()
                 except KilledWorker:
-                    died = True
+                    died = self.deaths = True
                     continue
                 except CancelledError:
                     if not alone.is_set():
                         raise
+                    if self.deaths:  # so that is why there is no worker
+                        continue
                     raise PartitionError(
                         f"Partition {calls[i][1][0]}: the cluster has had no worker for {_PATIENCE} seconds. Start "
                         "some and call again: learning goes on from the checkpoint."
@@ -213,7 +215,7 @@ class _DaskRunner(Runner):
             while not stop.wait(_LOOK):
                 with contextlib.suppress(OSError, TimeoutError):  # the scheduler is busy, or gone
                     seconds = 0 if self.client.nthreads() else seconds + _LOOK
-                if seconds >= _PATIENCE:
+                if seconds >= (_PATIENCE_AFTER_DEATHS if self.deaths else _PATIENCE):
                     alone.set()
                     self.client.cancel(futures)
                     return

@@ -527,7 +527,7 @@ def _all_labels(summaries: Sequence[Summary]) -> Labels:
 
 # ---------------------------------------------------------------- any engine
 
-_IDLE_ATTEMPTS = 3  # in a row in which workers died and nothing was done
+_IDLE_ATTEMPTS = 2  # in a row in which workers died and nothing was done; Dask lets four die for each
 
 Call = tuple[Callable[..., Any], list[int], tuple[Any, ...]]  # a function, the partitions it needs, other arguments
 
