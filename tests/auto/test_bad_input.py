@@ -54,11 +54,20 @@ def test_scores_are_always_finite(name, drift):
 
 @pytest.mark.parametrize("loss", ["squared", "huber"])
 def test_extreme_targets_and_weights(loss):
-    for y in (np.where(Y == 1, 1e300, -1e300), np.where(np.arange(400) == 200, 1e12, Y), 1e-300 * Y):
+    for y in (np.where(Y == 1, 1e140, -1e140), np.where(np.arange(400) == 200, 1e12, Y), 1e-300 * Y):
         assert np.isfinite(AutoMKLRegressor(50, loss, random_state=0).score_and_learn(X, y)).all()
     weight = RNG.choice([0, 1e-12, 1, 1e300], 400)
     for model in (AutoMKLClassifier(50, random_state=0), AutoMKLRegressor(50, loss, random_state=0)):
         assert np.isfinite(model.score_and_learn(X, Y, sample_weight=weight)).all()
+
+
+def test_targets_that_are_too_large_are_refused():
+    model = AutoMKLRegressor(50, random_state=0).fit(X, Y)
+    before = model.predict(X)
+    for call in (lambda: model.partial_fit(X[:2], [1.0, -1e151]), lambda: model.learn_one(X[0], -1e151)):
+        with pytest.raises(ValueError, match=r"y must lie within 1e\+150. Row [01] has -1e\+151 instead"):
+            call()
+    assert (model.predict(X) == before).all()
 
 
 def with_value(value):

@@ -271,8 +271,8 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         prediction : float
             The prediction.
         """
-        simple = is_finite_number(y) and hasattr(self, "_learner")
-        scores = self._learn_one(x, min(max(float(y), -LARGEST), LARGEST)) if simple else None
+        simple = is_finite_number(y) and abs(y) <= LARGEST and hasattr(self, "_learner")
+        scores = self._learn_one(x, float(y)) if simple else None
         return float(self.score_and_learn(self._whole_row(x), [y])[0] if scores is None else scores[0])
 
     def predict_one(self, x: Any) -> float:
@@ -331,7 +331,12 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         targets = np.asarray(_check_y(on_host(y), y_numeric=True, estimator=self), dtype=np.float64)
         check_as_many(X.shape[0], len(targets), "targets")
         assert_all_finite(targets, input_name="y")  # validate_data lets None through
-        targets = np.clip(targets, -LARGEST, LARGEST)
+        outside = np.abs(targets) > LARGEST
+        if outside.any():
+            row = int(outside.argmax())
+            raise ValueError(
+                f"y must lie within {LARGEST:g}. Row {row} has {targets[row]:g} instead. Scale the targets."
+            )
         weight = self._check_weight(sample_weight, X)
         if first:
             self._start(True, 2)
