@@ -232,9 +232,11 @@ InOut<T, dimensions> changing_array_of(nb::handle owner, const char* name) {
 class OneRowOfLearner {
 public:
     OneRowOfLearner(nb::object learner, nb::object relevance_standard, nb::object relevance_normal, nb::list views, double clip,
-                    double far, int leading, double share, int outputs, int task)
-        : keep_(nb::make_tuple(relevance_standard, relevance_normal, learner.attr("geometry"))),
-          components_(learner.attr("components")), outputs_(outputs), task_(Task(task)), target_(outputs), out_(outputs) {
+                    double far, double largest, int leading, double share, int outputs, int task, double forget,
+                    InOut<double, 1> error_rows, In<std::int64_t, 1> places)
+        : keep_(nb::make_tuple(relevance_standard, relevance_normal, learner.attr("geometry"))), largest_(largest),
+          outputs_(outputs), task_(Task(task)), target_(outputs), error_rows_(error_rows), places_(places) {
+        const nb::object components = learner.attr("components");
         require(task >= 0 && task <= int(Task::huber) && outputs > 0, "unknown task");
         const nb::object geometry = learner.attr("geometry"), combination = learner.attr("combination");
         const auto mean = array_of<double, 1>(geometry, "mean"), deviation = array_of<double, 1>(geometry, "deviation"),
@@ -278,16 +280,19 @@ public:
         std::vector<OneBoosted> boosted;
         std::vector<OneForest> forests;
         std::size_t place = 0;
-        for (nb::handle component : components_) {
+        for (nb::handle component : components) {
             keep_ = nb::make_tuple(keep_, component);
             const std::string kind = nb::cast<std::string>(component.attr("kind"));
             require(kind == "newton" || coding.cuts, "trees need codes of the columns");
-            if (kind == "newton")
-                parts.push_back(newton_of(component, place, nb::cast<int>(views[place]), d, leading, outputs));
-            else if (kind == "boosted")
+            if (kind == "newton") {
+                parts.push_back(newton_of(component, place, nb::cast<int>(views[place]), d, leading, outputs, forget));
+                regressions_.push_back(component.attr("regression"));
+            } else if (kind == "boosted") {
                 boosted.push_back(boosted_of(component, place, d, outputs));
-            else
+            } else {
                 forests.push_back(forest_of(component, place, d, outputs, task));
+                forests_.push_back(nb::borrow(component));
+            }
             ++place;
         }
         auto w = changing_array_of<double, 2>(combination, "stack_w");
@@ -298,6 +303,10 @@ public:
         error_sum_ = changing_array_of<double, 1>(combination, "error_sum");
         keep_ = nb::make_tuple(keep_, combination);
         const std::size_t m = place;
+        require(places_.size() == m &&
+                    std::all_of(places_.data(), places_.data() + m,
+                                [&](std::int64_t at) { return at >= 0 && std::size_t(at) < error_rows_.size(); }),
+                "the errors do not fit their components");
         require(m > 0 && weights.size() == m && w.shape(1) == m && P.shape(0) == w.shape(0) && P.shape(1) == m &&
                     P.shape(2) == m && log_final.size() == w.shape(0) + 1 && loss_sum_.size() == m && error_sum_.size() == m,
                 "the arrays of a combination do not fit together");
@@ -306,23 +315,21 @@ public:
                      outputs_, task_);
     }
 
-    // Writes the scores, of scaled targets; false where the row is not one of finite numbers or a score is not finite.
-    bool score(In<double, 1> x, InOut<double, 1> out, double largest) {
-        if (!fits(x, out)) return false;
-        take(x, largest);
-        row_->score(clipped_.data(), out_.data());
-        if (!std::all_of(out_.begin(), out_.end(), [](double value) { return std::isfinite(value); })) return false;
-        std::copy(out_.begin(), out_.end(), out.data());
-        return true;
+    // Scores of scaled targets: a number, or an array where there are several outputs. None where the row is not one of finite
+    // numbers or a score is not finite.
+    nb::object score(In<double, 1> x) {
+        const std::vector<double>* out = scores_of(x);
+        return out ? given(*out) : nb::none();
     }
 
-    // Scores a row and learns it: y is a class number or target, `target` the same or scaled. False, with nothing changed,
+    // Scores a row and learns it: y is a class number or target, `target` the same or scaled. None, with nothing changed,
     // where another thread may be reading this learner, the row closes a block, or `score` would refuse it. What a count of
     // mistakes is kept in, by the name of "_mistakes", is counted up in the same step.
-    bool learn(nb::object learner, In<double, 1> x, double y, double target, double weight, InOut<double, 1> out,
-               double largest, InOut<double, 1> error_rows, In<std::int64_t, 1> places, nb::dict counts) {
-        if (nb::cast<bool>(learner.attr("shared")) || !row_->has_room() || places.size() != row_->size()) return false;
-        if (!score(x, out, largest)) return false;
+    nb::object learn(nb::object learner, In<double, 1> x, double y, double target, double weight, nb::dict counts) {
+        if (nb::cast<bool>(learner.attr("shared")) || !row_->has_room()) return nb::none();
+        const std::vector<double>* out = scores_of(x);
+        if (!out) return nb::none();
+        nb::object found = given(*out);
         if (task_ == Task::multiclass) {
             require(y >= 0 && y < outputs_, "there is no such class");
             std::fill(target_.begin(), target_.end(), 0.0);
@@ -333,19 +340,17 @@ public:
         const auto seen = nb::cast<std::int64_t>(learner.attr("seen"));
         add_to_sample(learner.attr("sample"), y, weight, seen);
         row_->learn(target_.data(), weight, loss_sum_.data(), error_sum_.data());
-        for (std::size_t i = 0; i < places.size(); ++i)
-            if (places.data()[i] >= 0 && std::size_t(places.data()[i]) < error_rows.size())
-                error_rows.data()[places.data()[i]] += 1;
-        for (const OneComponent& each : row_->newton()) {
-            const nb::object regression = components_[each.place].attr("regression");
-            regression.attr("open") = each.open;
+        for (std::size_t i = 0; i < places_.size(); ++i) error_rows_.data()[places_.data()[i]] += 1;
+        for (std::size_t i = 0; i < regressions_.size(); ++i) {
+            const nb::object& regression = regressions_[i];
+            regression.attr("open") = row_->newton()[i].open;
             regression.attr("unchecked") = nb::cast<double>(regression.attr("unchecked")) + std::max(weight, 1.0);
         }
-        for (const OneForest& each : row_->forests()) components_[each.place].attr("open") = each.open;
+        for (std::size_t i = 0; i < forests_.size(); ++i) forests_[i].attr("open") = row_->forests()[i].open;
         learner.attr("seen") = seen + 1;
-        if (point_error(out_.data(), target_.data(), outputs_, task_) == 1 && counts.contains("_mistakes"))
+        if (point_error(out->data(), target_.data(), outputs_, task_) == 1 && counts.contains("_mistakes"))
             counts["_mistakes"] = nb::cast<std::int64_t>(counts["_mistakes"]) + 1;
-        return true;
+        return found;
     }
 
 private:
@@ -360,11 +365,15 @@ private:
         return component(w, P, rows, U, M, c, a, V, trace);
     }
 
-    static OneComponent newton_of(nb::handle component, std::size_t place, int view, std::size_t d, int n_leading,
-                                  int outputs) {
+    static OneComponent newton_of(nb::handle component, std::size_t place, int view, std::size_t d, int n_leading, int outputs,
+                                  double forget) {
         const nb::object features = component.attr("features"), regression = component.attr("regression");
-        OneComponent part{place, view, false, {}, regression_of(regression), nb::cast<int>(regression.attr("open")), {},
-                          {},    {},   {},    {}};
+        OneComponent part{};
+        part.place = place;
+        part.view = view;
+        part.m = regression_of(regression);
+        part.open = nb::cast<int>(regression.attr("open"));
+        part.loosen = (1 - forget) * part.m.rank;
         require(part.open >= 0 && part.open < kBlock && part.m.outputs == outputs && view >= -1 && view < n_views,
                 "a component does not fit its learner");
         if (view < 0) {
@@ -423,21 +432,28 @@ private:
                                    to_numpy(std::vector<double>{y}), to_numpy(std::vector<double>{weight})));
     }
 
-    bool fits(const In<double, 1>& x, const InOut<double, 1>& out) const {
-        return x.size() == std::size_t(row_->columns()) && out.size() == std::size_t(outputs_) &&
-               std::all_of(x.data(), x.data() + x.size(), [](double value) { return std::isfinite(value); });
+    nb::object given(const std::vector<double>& scores) const {
+        return outputs_ == 1 ? nb::object(nb::float_(scores[0])) : nb::cast(to_numpy(scores));
     }
 
-    void take(const In<double, 1>& x, double largest) {
+    // Null where there are none.
+    const std::vector<double>* scores_of(const In<double, 1>& x) {
+        const auto finite = [](double value) { return std::isfinite(value); };
+        if (x.size() != std::size_t(row_->columns()) || !std::all_of(x.data(), x.data() + x.size(), finite)) return nullptr;
         clipped_.resize(x.size());
-        for (std::size_t j = 0; j < x.size(); ++j) clipped_[j] = std::clamp(x.data()[j], -largest, largest);
+        for (std::size_t j = 0; j < x.size(); ++j) clipped_[j] = std::clamp(x.data()[j], -largest_, largest_);
+        const std::vector<double>& out = row_->score(clipped_.data());
+        return std::all_of(out.begin(), out.end(), finite) ? &out : nullptr;
     }
 
-    nb::object keep_, components_;
+    nb::object keep_;
+    std::vector<nb::object> regressions_, forests_;
+    double largest_;
     int outputs_;
     Task task_;
-    std::vector<double> target_, out_, clipped_;
-    InOut<double, 1> loss_sum_, error_sum_;
+    std::vector<double> target_, clipped_;
+    InOut<double, 1> loss_sum_, error_sum_, error_rows_;
+    In<std::int64_t, 1> places_;
     std::optional<OneRow> row_;
 };
 
@@ -457,12 +473,12 @@ void bind_auto(nb::module_& m, const InstructionSet& (*chosen_set)()) {
     m.def("current_means", &bind_current_means, "w"_a, "P"_a, "rows"_a, "U"_a, "M"_a, "c"_a, "a"_a, "V"_a, "trace"_a, "open"_a,
           "out"_a);
     nb::class_<OneRowOfLearner>(m, "OneRow")
-        .def(nb::init<nb::object, nb::object, nb::object, nb::list, double, double, int, double, int, int>(), "learner"_a,
-             "relevance_standard"_a, "relevance_normal"_a, "views"_a, "clip"_a, "far"_a, "leading"_a, "share"_a, "outputs"_a,
-             "task"_a)
-        .def("score", &OneRowOfLearner::score, "x"_a, "out"_a, "largest"_a)
-        .def("learn", &OneRowOfLearner::learn, "learner"_a, "x"_a, "y"_a, "target"_a, "weight"_a, "out"_a, "largest"_a,
-             "error_rows"_a, "places"_a, "counts"_a);
+        .def(nb::init<nb::object, nb::object, nb::object, nb::list, double, double, double, int, double, int, int, double,
+                      InOut<double, 1>, In<std::int64_t, 1>>(),
+             "learner"_a, "relevance_standard"_a, "relevance_normal"_a, "views"_a, "clip"_a, "far"_a, "largest"_a, "leading"_a,
+             "share"_a, "outputs"_a, "task"_a, "forget"_a, "error_rows"_a, "places"_a)
+        .def("score", &OneRowOfLearner::score, "x"_a)
+        .def("learn", &OneRowOfLearner::learn, "learner"_a, "x"_a, "y"_a, "target"_a, "weight"_a, "counts"_a);
     m.def("linear_scores", &bind_linear_scores, "features"_a, "w"_a, "rank"_a, "out"_a);
     m.def("combine_scores", &bind_combine_scores, "w"_a, "P"_a, "weights"_a, "log_final"_a, "scores"_a, "task"_a, "out"_a);
     m.def("combine_rows", &bind_combine_rows, "w"_a, "P"_a, "weights"_a, "log_final"_a, "share"_a, "scores"_a, "y"_a,

@@ -60,9 +60,12 @@ struct OneComponent {
     KernelMap map;
     Component m;
     int open;
+    double loosen;  // what forgetting takes from the certainty, see auto_newton.hpp
     std::vector<int> depths;
-    std::vector<float> values, features, transposed;  // transposed: U^T, (rank, 64)
+    std::vector<float> values, features, lines;  // lines: U^T, packed [16 rows][rank][16], so that few rows take little time
     std::array<double, kBlock> column;
+
+    float* line_of(int row) { return lines.data() + std::size_t(row / kLanes) * m.rank * kLanes; }
 };
 
 class OneRow {
@@ -72,11 +75,13 @@ public:
         : with_(with), columns_(columns), components_(std::move(components)), coding_(coding), boosted_(std::move(boosted)),
           forests_(std::move(forests)), combiner_(combination, outputs, task), outputs_(outputs), task_(task),
           x_(columns.columns), codes_(coding.cuts ? columns.columns : 0),
-          scores_((components_.size() + boosted_.size() + forests_.size()) * outputs), g_(outputs), p_(outputs) {
+          scores_((components_.size() + boosted_.size() + forests_.size()) * outputs), out_(outputs), g_(outputs), p_(outputs) {
         for (OneComponent& each : components_) {
             each.features.assign(each.m.width(), 0.0f);
-            each.transposed.assign(std::size_t(each.m.rank) * kTile, 0.0f);
-            transpose(each.m.U, each.open, each.m.rank, each.m.width(), each.transposed.data(), kTile);
+            each.lines.assign(std::size_t(each.m.rank) * kBlock, 0.0f);
+            for (int s = 0; s < each.open; s += kLanes)
+                transpose(each.m.U + s * each.m.width(), std::min(kLanes, each.open - s), each.m.rank, each.m.width(),
+                          each.line_of(s), kLanes);
             if (each.view >= 0) {
                 each.depths = depths(each.map);
                 each.values.resize(std::size_t(each.map.landmark_tiles) * kTile);
@@ -93,9 +98,12 @@ public:
             if (needed_[view]) views_[view].resize(view == leading ? std::size_t(kTile) : std::size_t(columns.columns));
     }
 
-    // Scores the row; what it computed is kept for `learn`.
-    void score(const double* x, double* out) {
-        if (!known_ || !std::equal(x_.begin(), x_.end(), x)) {
+    // Scores the row, by outputs; what it computed is kept for `learn`, and for the same row again.
+    const std::vector<double>& score(const double* x) {
+        const bool same = std::equal(x_.begin(), x_.end(), x);
+        if (same && scored_) return out_;
+        scored_ = false;
+        if (!known_ || !same) {
             known_ = false;
             std::copy_n(x, x_.size(), x_.begin());
             make_views();
@@ -121,7 +129,9 @@ public:
                 for (int k = 0; k < outputs_; ++k) total += scores_[i * outputs_ + k];
                 for (int k = 0; k < outputs_; ++k) centred_[i * outputs_ + k] -= total / outputs_;
             }
-        combiner_.score(centred_.data(), out);
+        combiner_.score(centred_.data(), out_.data());
+        scored_ = true;
+        return out_;
     }
 
     bool has_room() const {
@@ -138,16 +148,17 @@ public:
             float* row = m.rows + u * m.width();
             std::copy(each.features.begin(), each.features.end(), row);
             multiply(with_, row, m.width(), 1, m.rank, m.P, m.tiles, m.U + u * m.width(), m.width());
-            float own[kTile];
-            std::vector<float>& x = each.features;
-            for (int k = 0; k < m.rank; ++k) each.transposed[std::size_t(k) * kTile + u] = m.U[u * m.width() + k];
-            multiply(with_, x.data(), m.width(), 1, m.rank, each.transposed.data(), 1, own, kTile);
-            each.column[u] = double(own[u]);
-            learn_row(with_, m, u, each.column.data(), scores_of(each.place), y, weight, task_, 0.0, g_.data(), p_.data());
+            float own[kLanes], *line = each.line_of(u);
+            for (int k = 0; k < m.rank; ++k) line[k * kLanes + u % kLanes] = m.U[u * m.width() + k];
+            with_.inner_lines(each.features.data(), m.rank, line, 1, own);
+            each.column[u] = double(own[u % kLanes]);
+            learn_row(with_, m, u, each.column.data(), scores_of(each.place), y, weight, task_, each.loosen, g_.data(),
+                      p_.data());
             each.open = u + 1;
         }
         for (OneForest& each : forests_) each.rows.learn(0, y, weight, each.open++);
         combiner_.learn(centred_.data(), y, weight, loss_sum, error_sum);
+        scored_ = false;
     }
 
     const std::vector<OneComponent>& newton() const { return components_; }
@@ -197,8 +208,8 @@ private:
 
     // column[s] = x_s P x for the rows s < n of the open block.
     void products(OneComponent& each, int n) {
-        float product[kTile];
-        multiply(with_, each.features.data(), each.m.width(), 1, each.m.rank, each.transposed.data(), 1, product, kTile);
+        float product[kBlock];
+        with_.inner_lines(each.features.data(), each.m.rank, each.lines.data(), (n + kLanes - 1) / kLanes, product);
         for (int s = 0; s < n; ++s) each.column[s] = double(product[s]);
     }
 
@@ -211,12 +222,12 @@ private:
     Combiner combiner_;
     int outputs_;
     Task task_;
-    bool known_ = false;
+    bool known_ = false, scored_ = false;  // the features of row x_; its scores
     std::array<bool, n_views> needed_{};
     std::array<std::vector<float>, n_views> views_;
     std::vector<double> x_;
     std::vector<std::uint8_t> codes_;
-    std::vector<double> scores_, centred_, g_, p_;
+    std::vector<double> scores_, centred_, out_, g_, p_;
 };
 
 }  // namespace bomkl::automatic

@@ -190,6 +190,34 @@ void sum_lanes(const T* lanes, int n_expansions, double* scores) {
     }
 }
 
+// The same sums as of inner_tile, of fewer columns.
+template <class T, int N>
+void inner_some_lines(const T* x, int features, const T* lines, T* out) {
+    constexpr int W = Simd<T>::width, V = kLanes / W;
+    const std::size_t size = std::size_t(features) * kLanes;
+    Vec<T> sum[N][V] = {};
+    for (int j = 0; j < features; ++j) {
+        const Vec<T> b = broadcast<T>(x[j]);
+#pragma GCC unroll 4
+        for (int n = 0; n < N; ++n)
+#pragma GCC unroll 8
+            for (int v = 0; v < V; ++v) sum[n][v] = Simd<T>::fma(b, load<T>(lines + n * size + j * kLanes + v * W), sum[n][v]);
+    }
+#pragma GCC unroll 4
+    for (int n = 0; n < N; ++n)
+#pragma GCC unroll 8
+        for (int v = 0; v < V; ++v) store<T>(out + n * kLanes + v * W, sum[n][v]);
+}
+
+template <class T>
+void inner_lines(const T* x, int features, const T* lines, int n_lines, T* out) {
+    const std::size_t size = std::size_t(features) * kLanes;
+    int n = 0;
+    for (; n + 4 <= n_lines; n += 4) inner_some_lines<T, 4>(x, features, lines + n * size, out + n * kLanes);
+    for (; n + 2 <= n_lines; n += 2) inner_some_lines<T, 2>(x, features, lines + n * size, out + n * kLanes);
+    for (; n < n_lines; ++n) inner_some_lines<T, 1>(x, features, lines + n * size, out + n * kLanes);
+}
+
 template <class T>
 void inner(const Rows<T>& rows, int begin, int end, const Tile<T>* tiles, int n_tiles, T* out, std::size_t stride) {
     for (int q = 0; q < n_tiles; ++q)
@@ -399,11 +427,11 @@ void add_fixed(const T* values, std::size_t n, double units, std::int64_t* sums)
 }
 
 template <class T>
-constexpr Primitives<T> table{tabulate<T>,     evaluate<T>,     evaluate_related<T>, append<T>,     sum_lanes<T>,
-                              inner<T>,        scatter<T>,      gather_inner<T>,     relate<T>,     relate_line<T>,
-                              relate_slot<T>,  turn_rows<T>,    map_line<T>,         map_column<T>, cheapest<T>,
-                              expand<T>,       weighted_sum<T>, exp_many<T>,         city_block<T>, waves<T>,
-                              add_multiple<T>, add_fixed<T>};
+constexpr Primitives<T> table{tabulate<T>,    evaluate<T>,     evaluate_related<T>, append<T>,       sum_lanes<T>,
+                              inner<T>,       inner_lines<T>,  scatter<T>,          gather_inner<T>, relate<T>,
+                              relate_line<T>, relate_slot<T>,  turn_rows<T>,        map_line<T>,     map_column<T>,
+                              cheapest<T>,    expand<T>,       weighted_sum<T>,     exp_many<T>,     city_block<T>,
+                              waves<T>,       add_multiple<T>, add_fixed<T>};
 
 }  // namespace
 

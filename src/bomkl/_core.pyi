@@ -194,25 +194,19 @@ class OneRow:
         views: list[int],
         clip: float,
         far: float,
+        largest: float,
         leading: int,
         share: float,
         outputs: int,
         task: int,
-    ) -> None: ...
-    def score(self, x: Double, out: Double, largest: float) -> bool: ...
-    def learn(
-        self,
-        learner: Any,
-        x: Double,
-        y: float,
-        target: float,
-        weight: float,
-        out: Double,
-        largest: float,
+        forget: float,
         error_rows: Double,
         places: NDArray[np.int64],
-        counts: dict[str, Any],
-    ) -> bool: ...
+    ) -> None: ...
+    def score(self, x: Double) -> float | Double | None: ...
+    def learn(
+        self, learner: Any, x: Double, y: float, target: float, weight: float, counts: dict[str, Any]
+    ) -> float | Double | None: ...
 
 def linear_scores(features: Single, w: Double, rank: int, out: Double) -> None: ...
 def combine_scores(

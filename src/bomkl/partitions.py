@@ -40,14 +40,13 @@ from bomkl._validation import first_not_a_number
 from bomkl.auto.classifier import AutoMKLClassifier, label_codes
 from bomkl.auto.combination import Combination
 from bomkl.auto.component import RoundsComponent
-from bomkl.auto.constants import PRUNE_AT
+from bomkl.auto.constants import LARGEST, PRUNE_AT
 from bomkl.auto.device import engine_for
 from bomkl.auto.estimator import WEIGHT_LIMIT
 from bomkl.auto.geometry import Float
 from bomkl.auto.information import Information
 from bomkl.auto.regressor import AutoMKLRegressor
 from bomkl.auto.rounds import RoundLearner
-from bomkl.auto.rows import LARGEST
 from bomkl.auto.sum_engine import newton_parts
 from bomkl.auto.sums import Sums, log_rows_of
 from bomkl.tables import TableEncoder

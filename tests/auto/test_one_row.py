@@ -61,6 +61,12 @@ def test_the_core_takes_the_rows_in_one_step(case, monkeypatch):
     assert model.n_seen_ == 383
 
 
+def test_one_class_alone():
+    model = AutoMKLClassifier(20, random_state=0).partial_fit(X[:60], np.ones(60, dtype=int))
+    assert model.predict_one(X[0]) == 1
+    assert_array_equal(model.predict_proba_one(X[0]), [1.0])
+
+
 def test_prediction_is_the_score_before_learning():
     make, y = CASES["numbers"]
     model = make().partial_fit(X[:200], y[:200])

@@ -300,7 +300,7 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         scores = None if code is None else self._learn_one(x, code)
         if scores is None:
             return self.score_and_learn(self._whole_row(x), [y])[0]
-        return self._external(scores[None])[0]
+        return self._external_one(scores)
 
     def predict_one(self, x: Any) -> Any:
         """Predict the label of one row.
@@ -318,8 +318,10 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         scores = self._score_one(x)
         if scores is None:
             return self.predict(self._whole_row(x))[0]
-        margin = self._external(scores[None])
-        return self.classes_[int(margin[0] > 0) if margin.ndim == 1 else int(margin[0].argmax())]
+        margin, classes = self._external_one(scores), self.classes_
+        if isinstance(margin, float):
+            return classes[int(margin > 0 and len(classes) == 2)]
+        return classes[int(margin.argmax())]
 
     def predict_proba_one(self, x: Any) -> Float:
         """Probabilities of the classes of one row.
@@ -337,7 +339,7 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         scores = self._score_one(x)
         if scores is None:
             return np.asarray(self.predict_proba(self._whole_row(x))[0])
-        return np.asarray(_probabilities(self._external(scores[None]), len(self.classes_))[0])
+        return np.asarray(_probabilities(np.array([self._external_one(scores)]), len(self.classes_))[0])
 
     def _code_of(self, y: Any) -> int | None:
         """Place of a label in the order of their coming; None where it is new or no label."""
@@ -364,6 +366,10 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
             out[:, np.searchsorted(self.classes_, self._labels)] = scores
             return out
         return self._sign() * scores[:, 0]
+
+    def _external_one(self, scores: float | Float) -> Any:
+        """Scores of one row likewise."""
+        return self._sign() * scores if isinstance(scores, float) else self._external(scores[None])[0]
 
     def _sign(self) -> float:
         """Return -1 where, of two classes, the one that came first is ``classes_[1]``."""

@@ -16,6 +16,7 @@ GROW_WITHIN = 64  # rows that trees are grown within, a part with every row; wit
 STACK_RIDGES = (10.0, 100.0)
 SHARE = 1e-3  # part of the weight that the combination spreads evenly at every row
 CHUNK = 256  # rows worked on at a time, up to a multiple of it: bounds the memory of long calls
+LARGEST = 1e150  # larger numbers are taken as this: their squares still have a sum
 DEVICE_FROM = CHUNK  # rows from which on a device learns
 
 

@@ -16,10 +16,11 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
+from bomkl.auto.constants import LARGEST
 from bomkl.auto.fast import FastExperts
 from bomkl.auto.geometry import Float
 from bomkl.auto.rebuild import Mapper
-from bomkl.auto.rows import LARGEST, RowLearner, checked, dense_rows
+from bomkl.auto.rows import RowLearner, checked, dense_rows
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.sparse_rows import canonical_rows, rows_from_state, rows_to_state
 from bomkl.auto.task import LearnerSettings, Task, new_class_log_odds

@@ -193,9 +193,9 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
 
     def _quick_row(self, x: Any) -> Float | None:
         """One row as the core takes it; None where it has to be looked at first, or encoded."""
-        if self.encoder_ is not None:
+        if self.__dict__.get("_encoder") is not None:
             return None
-        row = self._one_row(x)
+        row = x if type(x) is np.ndarray else self._one_row(x)
         if isinstance(row, np.ndarray) and row.ndim == 1 and row.dtype.kind in "iufb":
             return np.ascontiguousarray(row, dtype=np.float64)
         return None
@@ -216,7 +216,7 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
 
         return DataFrame([row], columns=names)
 
-    def _learn_one(self, x: Any, y: float) -> Float | None:
+    def _learn_one(self, x: Any, y: float) -> float | Float | None:
         """Score one row, then learn from it; None, with nothing changed, where it has to go the long way."""
         row = self._quick_row(x)
         if row is None:
@@ -234,12 +234,12 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
                 self._learned_one(row, y, scores)
             return scores
 
-    def _learned_one(self, row: Float, y: float, scores: Float) -> None:
+    def _learned_one(self, row: Float, y: float, scores: float | Float) -> None:
         """Take note of a row that was just learned from."""
 
-    def _score_one(self, x: Any) -> Float | None:
+    def _score_one(self, x: Any) -> float | Float | None:
         """Scores of one row; None where it has to go the long way."""
-        learner = getattr(self, "_learner", None)
+        learner = self.__dict__.get("_learner")
         if type(learner) is not RowLearner:
             return None
         row = self._quick_row(x)

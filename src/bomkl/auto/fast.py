@@ -14,9 +14,10 @@ from typing import Any, Self
 import numpy as np
 
 from bomkl.auto.combination import Combination
+from bomkl.auto.constants import LARGEST
 from bomkl.auto.geometry import Float
 from bomkl.auto.rebuild import Mapper
-from bomkl.auto.rows import LARGEST, RowLearner
+from bomkl.auto.rows import RowLearner
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.task import LearnerSettings, Task
 from bomkl.auto.wide import WideLearner, learner_type

@@ -8,7 +8,7 @@ import numpy as np
 
 from bomkl._core import OneRow
 from bomkl.auto.component import NewtonComponent
-from bomkl.auto.constants import SHARE
+from bomkl.auto.constants import LARGEST, SHARE
 from bomkl.auto.features import KernelFeatures, LinearFeatures
 from bomkl.auto.geometry import CLIP, FAR, VIEWS, view_width
 from bomkl.auto.newton import NewtonRegression
@@ -16,8 +16,8 @@ from bomkl.auto.trees import is_tree
 
 
 def one_row_of(learner: Any) -> OneRow | None:
-    """Prepare a learner; None where it has parts that the core does not know, or forgets."""
-    if learner.geometry is None or learner.settings.forget < 1:
+    """Prepare a learner; None where it has parts that the core does not know."""
+    if learner.geometry is None:
         return None
     views = []
     for component in learner.components:
@@ -35,4 +35,19 @@ def one_row_of(learner: Any) -> OneRow | None:
     geometry = learner.geometry
     standard, normal = (geometry.relevance[name].astype(np.float32) for name in ("standard", "normal"))
     leading = view_width("leading", len(geometry.mean))
-    return OneRow(learner, standard, normal, views, CLIP, FAR, leading, SHARE, learner.outputs, int(learner.task))
+    return OneRow(
+        learner,
+        standard,
+        normal,
+        views,
+        clip=CLIP,
+        far=FAR,
+        largest=LARGEST,
+        leading=leading,
+        share=SHARE,
+        outputs=learner.outputs,
+        task=int(learner.task),
+        forget=learner.settings.forget,
+        error_rows=learner.error_rows,
+        places=np.array(learner.places(), dtype=np.int64),
+    )

@@ -161,8 +161,8 @@ class Rebuild:
 
     def finish(self, run: Mapper) -> tuple[Geometry, list[Component]]:
         """Do all that is left, on several threads where `run` has them; trees come last."""
-        self._going = None
         with one_blas_thread:
+            self._end_piece()
             self._look()
             left = [j for j in (0, 1) if j not in self._probes]
             self._probes |= zip(left, run(lambda j: finished(self._probe(j)), left), strict=True)
@@ -173,6 +173,13 @@ class Rebuild:
         assert self._geometry is not None
         trees = self._growth.finish(run).values() if self._growth else ()
         return self._geometry, [*(self._components[i].fork() for i in range(len(_COSTS))), *trees]
+
+    def _end_piece(self) -> None:
+        """End what the last step was at: to begin it anew would take longer."""
+        going, self._going = self._going, None
+        ended = len(self._probes) + len(self._components)
+        while going and len(self._probes) + len(self._components) == ended and next(going, None) is not None:
+            pass
 
     def advance(self, share: float) -> None:
         """Go on until such a share of the work is done."""
@@ -189,18 +196,20 @@ class Rebuild:
 
     def _steps(self) -> Generator[float, None, None]:
         """Take the steps one by one; yields the share of the work that is done."""
-        whole, done = 2 * _PROBE_COST + sum(_COSTS), 0.0
+        whole, done = _LOOK_COST + 2 * _PROBE_COST + sum(_COSTS), _LOOK_COST
         self._look()
-        yield 0.0
+        yield done / whole
         for j in (0, 1):
             if j not in self._probes:
                 self._probes[j] = yield from _shares(self._probe(j), done / whole, _PROBE_COST / whole)
             done += _PROBE_COST
+            yield done / whole
         self._weigh()
         for i, cost in enumerate(_COSTS):
             if i not in self._components:
                 self._components[i] = yield from _shares(self._component(i), done / whole, cost / whole)
             done += cost
+            yield done / whole
 
     def _look(self) -> None:
         if self._geometry is None:
@@ -248,21 +257,24 @@ class Rebuild:
         return self.fitting.component(*arguments)
 
 
-_PROBE_COST = 0.1  # of a probe and of each component, in a unit of its own
-_COSTS = [choice.share**2 + 0.02 for choice in KERNELS] + [0.02]
+_LOOK_COST, _PROBE_COST = 0.02, 0.1  # of the look at the columns, a probe and each component, in a unit of their own
+_COSTS = [choice.share**2 for choice in KERNELS] + [0.01]
 
 
 def _shares(steps: Steps[T], done: float, cost: float) -> Generator[float, None, T]:
-    """Take the steps of one piece of work; yields the share of the whole that is done, if it has about ten."""
-    count = 0
+    """Take the steps of one piece of work; yields the share of the whole that is done.
+
+    There are about ten, and the first, which evaluates the kernel, takes a quarter of the time or more.
+    """
+    part = 0.2
     while True:
         try:
             next(steps)
         except StopIteration as end:
             result: T = end.value
             return result
-        count += 1
-        yield done + cost * min(count / 10, 0.95)
+        part = min(part + 0.07, 0.95)
+        yield done + cost * part
 
 
 def _draw(weights: Float, count: int, seed: int, purpose: int) -> NDArray[np.int64]:

@@ -13,10 +13,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_y
 
 from bomkl._validation import check_as_many, check_choice, is_finite_number
+from bomkl.auto.constants import LARGEST
 from bomkl.auto.device import on_host
 from bomkl.auto.estimator import AutoEstimator
 from bomkl.auto.geometry import Float
-from bomkl.auto.rows import LARGEST
 from bomkl.auto.saved import State
 from bomkl.auto.uncertainty import ErrorModel
 from bomkl.progress import learning_bar
@@ -273,7 +273,7 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         """
         simple = is_finite_number(y) and abs(y) <= LARGEST and hasattr(self, "_learner")
         scores = self._learn_one(x, float(y)) if simple else None
-        return float(self.score_and_learn(self._whole_row(x), [y])[0] if scores is None else scores[0])
+        return float(self.score_and_learn(self._whole_row(x), [y])[0] if scores is None else scores)
 
     def predict_one(self, x: Any) -> float:
         """Predict the target of one row.
@@ -289,12 +289,12 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
             The prediction.
         """
         scores = self._score_one(x)
-        return float(self.predict(self._whole_row(x))[0] if scores is None else scores[0])
+        return float(self.predict(self._whole_row(x))[0] if scores is None else scores)
 
-    def _learned_one(self, row: Float, y: float, scores: Float) -> None:
+    def _learned_one(self, row: Float, y: float, scores: float | Float) -> None:
         if not hasattr(self, "_errors"):  # files of 0.1.0 have none
             self._errors = ErrorModel(self._learner.settings, self._n_columns(), self.drift is not None)
-        if self._errors.note(row, y - float(scores[0])):
+        if self._errors.note(row, y - float(scores)):
             errors = self._errors.fork()
             errors.learn_noted()
             self._errors = errors

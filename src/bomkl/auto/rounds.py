@@ -19,12 +19,12 @@ import numpy as np
 from bomkl._core import ROUND_BLOCK
 from bomkl.auto.combination import Combination
 from bomkl.auto.component import Component, NewtonComponent, RoundsComponent
-from bomkl.auto.constants import PRUNE_AT, SHARE, STACK_RIDGES
+from bomkl.auto.constants import LARGEST, PRUNE_AT, SHARE, STACK_RIDGES
 from bomkl.auto.device import engine_for
 from bomkl.auto.geometry import Float, Geometry
 from bomkl.auto.information import Information, inverse
 from bomkl.auto.rebuild import Mapper
-from bomkl.auto.rows import LARGEST, RowLearner, checked, dense_rows
+from bomkl.auto.rows import RowLearner, checked, dense_rows
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.sum_engine import CoreEngine, SumEngine, joined, newton_parts, sums_shape
 from bomkl.auto.sums import CombinationSums, Sums, log_rows_of, total
@@ -183,7 +183,7 @@ class RoundLearner(RowLearner):
         gain = sums.combination_sums()
         self.stack_information, self.combination = _learned(self.stack_information, self.combination, gain)
         self.error_rows = self.error_rows.copy()
-        self.error_rows[self._places()] += sums.rows
+        self.error_rows[self.places()] += sums.rows
         self.round_start, self.sums = self.seen, None
         if self.seen == PRUNE_AT * self.settings.budget:
             self._prune()

@@ -30,6 +30,7 @@ from bomkl.auto.constants import (
     GROW_WITHIN,
     KEEP,
     KEEP_TREES_FROM,
+    LARGEST,
     LATE,
     LATE_FROM,
     PRUNE_AT,
@@ -44,7 +45,6 @@ from bomkl.auto.saved import Saved, State
 from bomkl.auto.task import LearnerSettings, Task, new_class_log_odds
 from bomkl.auto.trees import BOOSTED, FOREST, TREES, is_tree
 
-LARGEST = 1e150  # larger numbers are taken as this: their squares still have a sum
 _MOST_COMPONENTS = 64  # in a file; the pool is smaller
 
 
@@ -127,6 +127,7 @@ class RowLearner:
         self.components: list[Component] = []
         self.shared = False  # whether another thread may be reading it, so that it must not change
         self.one_row: OneRow | None = None
+        self.one_row_until = 0  # rows that `one_row` may learn up to
         self.rebuild: Rebuild | None = None  # one that has begun
         self.sample: Sample | None = None  # of coded rows, once the budget is full and while there are trees
         self.growth: Growth | None = None  # of trees, one that has begun
@@ -195,33 +196,36 @@ class RowLearner:
             out[begin : begin + at_once] = self.combination.scores(S, self.task)
         return checked(out * self.spread + self.centre)
 
-    def learn_one(self, x: Float, y: float, counts: dict[str, Any]) -> Float | None:
+    def learn_one(self, x: Float, y: float, counts: dict[str, Any]) -> float | Float | None:
         """Score one row, then learn from it; None, with nothing changed, where it has to go the long way.
+
+        The scores are a number, or an array where there are more than two classes.
 
         A mistake is counted in ``counts["_mistakes"]``, if there is one, in the same step.
         """
-        after = self.seen + 1
-        if self.support is None or after % BLOCK == 0 or self._rows_to_event() == 1 or self.shared:
-            return None
-        self.one_row = self.one_row or one_row_of(self)
-        if self.one_row is None:
+        one_row = self._prepared()
+        if one_row is None or self.seen >= self.one_row_until or self.shared:
             return None
         if self.grow_from is not None:
-            self._work_on_trees(after)  # before the row is learned from: an interrupt leaves the learner as it is
+            self._work_on_trees(self.seen + 1)  # before the row is learned from: an interrupt changes nothing
         target = float(self._targets(np.array([y]))[0, 0]) if self.settings.regression else y
-        out, places = np.empty(self.outputs), np.array(self._places(), dtype=np.int64)
-        learned = self.one_row.learn(self, x, y, target, 1.0, out, LARGEST, self.error_rows, places, counts)
-        return out * self.spread + self.centre if learned else None
+        return self._unscaled(one_row.learn(self, x, y, target, 1.0, counts))
 
-    def score_one(self, x: Float) -> Float | None:
+    def score_one(self, x: Float) -> float | Float | None:
         """Scores of one row as `learn_one` would give them; None where it has to go the long way."""
-        if self.support is None:
-            return None
-        self.one_row = self.one_row or one_row_of(self)
-        out = np.empty(self.outputs)
-        if self.one_row is None or not self.one_row.score(x, out, LARGEST):
-            return None
-        return out * self.spread + self.centre
+        one_row = self._prepared()
+        return None if one_row is None else self._unscaled(one_row.score(x))
+
+    def _prepared(self) -> OneRow | None:
+        """Return what takes single rows; None where there is none yet."""
+        if self.one_row is None and self.support is not None:
+            # rows that close a block, or at which something happens, go the long way
+            self.one_row_until = self.seen + min(BLOCK - self.seen % BLOCK, self._rows_to_event()) - 1
+            self.one_row = one_row_of(self)
+        return self.one_row
+
+    def _unscaled(self, scores: float | Float | None) -> float | Float | None:
+        return None if scores is None else scores * self.spread + self.centre
 
     def component_scores(self, X: Any) -> Float:
         """Scores of each living component, (n, components, outputs), of scaled targets."""
@@ -247,10 +251,13 @@ class RowLearner:
         """Log odds that the next row is of a class never seen."""
         return float(new_class_log_odds(self.seen))
 
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"one_row": None}  # a copy has arrays of its own
+
     def fork(self) -> Self:
         """Return a copy that may learn while this one stays as it is; only the latest fork may learn."""
         fork = copy.copy(self)
-        fork.shared, fork.one_row = False, None
+        fork.shared = False
         fork.counts, fork.error_before, fork.error_rows = (
             each.copy() for each in (self.counts, self.error_before, self.error_rows)
         )
@@ -318,7 +325,7 @@ class RowLearner:
             if self.sample is not None:
                 self.sample.add(views["codes"], y, weight, self.seen)
             out = out * self.spread + self.centre
-            self.error_rows[self._places()] += len(y)
+            self.error_rows[self.places()] += len(y)
         if self.kept_X or self.seen == 0:
             self.kept_X.append(on_processor(X))
             self.kept_y.append(y.copy())
@@ -418,7 +425,7 @@ class RowLearner:
     def _costs(self) -> list[float]:
         return [component.cost for component in self.components]
 
-    def _places(self) -> list[int]:
+    def places(self) -> list[int]:
         """Numbers of the living components among all."""
         return [self.names.index(component.name) for component in self.components]
 
@@ -524,7 +531,7 @@ class RowLearner:
 
     def _book_errors(self) -> None:
         """Put errors aside in units of the target, whose scale is about to change."""
-        self.error_before[self._places()] += self.combination.error_sum * self.spread**2
+        self.error_before[self.places()] += self.combination.error_sum * self.spread**2
         self.combination.error_sum[:] = 0
 
     def _forget_unused_rows(self) -> None:
@@ -584,19 +591,19 @@ class RowLearner:
     def kernel_weights(self) -> Float:
         """Part of each component in the combination; zero for those that were dropped."""
         weights = np.zeros(len(self.names))
-        weights[self._places() or slice(None)] = self.combination.influence()
+        weights[self.places() or slice(None)] = self.combination.influence()
         return weights
 
     def component_errors(self) -> Float:
         """Mean error of each component on the rows it has scored before learning them; 0 before the first."""
         total = self.error_before.copy()
-        total[self._places() or slice(None)] += self.combination.error_sum * self.spread**2
+        total[self.places() or slice(None)] += self.combination.error_sum * self.spread**2
         return total / np.maximum(self.error_rows, 1)
 
     def n_support(self) -> NDArray[np.int64]:
         """Landmarks of each component."""
         counts = np.zeros(len(self.names), dtype=np.int64)
-        for i, component in zip(self._places(), self.components, strict=True):
+        for i, component in zip(self.places(), self.components, strict=True):
             counts[i] = 0 if component.support is None else len(component.support)
         return counts
 
@@ -653,7 +660,7 @@ class RowLearner:
         learner.components = [
             component_from_state(part, learner.names, shape) for part in saved.parts("components", count)
         ]
-        places = learner._places()
+        places = learner.places()
         if places != sorted(set(places)) or bool(places) != (geometry is not None):
             raise saved.wrong("components", "in the order of their names", places)
         if learner.support is not None and learner._used_rows().tolist() != list(range(stored)):

@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from bomkl._core import sketch_rows
+from bomkl.auto.constants import LARGEST
 from bomkl.auto.geometry import Float
-from bomkl.auto.rows import LARGEST
 from bomkl.auto.saved import Saved, State
 
 _FARTHEST = 64.0  # scaled values beyond it tell an outlier, and how far out it is does not matter

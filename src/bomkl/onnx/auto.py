@@ -11,10 +11,11 @@ import numpy as np
 
 from bomkl.auto.combination import Combination
 from bomkl.auto.component import NewtonComponent
+from bomkl.auto.constants import LARGEST
 from bomkl.auto.drift import AdaptiveLearner
 from bomkl.auto.fast import FARTHEST
 from bomkl.auto.features import KernelFeatures
-from bomkl.auto.rows import LARGEST, RowLearner
+from bomkl.auto.rows import RowLearner
 from bomkl.auto.task import Task
 from bomkl.auto.trees import BoostedTrees, Forest
 from bomkl.auto.wide import WIDEST, WideLearner

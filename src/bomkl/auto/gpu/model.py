@@ -8,11 +8,11 @@ import numpy as np
 import torch
 
 from bomkl.auto.combination import Combination
+from bomkl.auto.constants import LARGEST
 from bomkl.auto.features import Features, KernelFeatures
 from bomkl.auto.geometry import CLIP, FAR, Geometry, view_width
 from bomkl.auto.gpu.kernels import laplacian_values
 from bomkl.auto.gpu.losses import means, scores_of_means
-from bomkl.auto.rows import LARGEST
 from bomkl.auto.task import HUBER, Task
 
 _STACK_CLIP = 6.0  # component scores beyond it say no more to a stack; the core has the same
