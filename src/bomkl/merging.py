@@ -19,7 +19,7 @@ from bomkl.auto.information import Information, inverse, solution
 from bomkl.auto.rounds import Origin, RoundLearner, hedged
 from bomkl.auto.sum_engine import newton_parts
 from bomkl.budget import BudgetMKLClassifier, BudgetMKLRegressor
-from bomkl.budget_merging import merge_budget
+from bomkl.budget.merging import merge_budget
 
 
 def merge(models: Sequence[Any]) -> Any:

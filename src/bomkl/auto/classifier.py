@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
 from sklearn.utils import assert_all_finite, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from bomkl._online import OnlineClassifier
 from bomkl._validation import check_as_many, check_class_weights, parameter_error
 from bomkl.auto.device import on_host
 from bomkl.auto.estimator import AutoEstimator
 from bomkl.auto.geometry import Float
-from bomkl.auto.labels import alike
+from bomkl.auto.labels import alike, in_order, label_codes, pieces
 from bomkl.auto.rebuild import Mapper
 from bomkl.auto.sum_engine import joined
 from bomkl.auto.task import new_class_log_odds
 from bomkl.progress import learning_bar
 
-_FEW_LABELS = 32
 
-
-class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
+class AutoMKLClassifier(OnlineClassifier, AutoEstimator):  # type: ignore[misc]
     """Budget online multiple kernel classification with nothing to tune.
 
     A pool of ten kernels on one bounded set of stored rows and a linear model; each is an online Newton logistic
@@ -144,9 +141,9 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         self : object
             The fitted estimator.
         """
-        with self._changed() as model:
+        with self._changing() as model:
             model._forget()
-            model._learn(X, y, None, sample_weight, True, False, shuffle)
+            model._learn_rows(X, y, None, sample_weight, with_scores=False, whole_set=True, shuffle=shuffle)
         if len(self.classes_) == 1:
             warnings.warn(
                 f"y holds only one class, {self.classes_.tolist()[0]!r}: that is all it can predict until more come.",
@@ -154,72 +151,6 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
                 stacklevel=2,
             )
         return self
-
-    def partial_fit(
-        self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> Self:
-        """Learn from more rows.
-
-        Parameters
-        ----------
-        X : array-like, table or sparse matrix of shape (n_samples, n_features)
-            Rows.
-        y : array-like of shape (n_samples,)
-            Labels.
-        classes : array-like of shape (n_classes,), default=None
-            All labels that will ever come; without it, a label is added when it is first seen.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows; those of weight 0 are skipped, those above 1000 count as 1000.
-
-        Returns
-        -------
-        self : object
-            The estimator.
-        """
-        with self._changed() as model:
-            model._learn(X, y, classes, sample_weight, False, False)
-        return self
-
-    def score_and_learn(
-        self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> Float:
-        """Predict each row, then learn from it; return the margins of these predictions.
-
-        Parameters
-        ----------
-        X : array-like, table or sparse matrix of shape (n_samples, n_features)
-            Rows.
-        y : array-like of shape (n_samples,)
-            Labels.
-        classes : array-like of shape (n_classes,), default=None
-            As in `partial_fit`.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows.
-
-        Returns
-        -------
-        margins : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            Log odds of ``classes_[1]``; with more than two classes the log probability of each. While only one label
-            is known, it counts as ``classes_[1]`` if it is a number above zero.
-        """
-        with self._changed() as model:
-            return model._external(model._learn(X, y, classes, sample_weight, False, True))
-
-    def decision_function(self, X: Any) -> Float:
-        """Margins of rows.
-
-        Parameters
-        ----------
-        X : array-like, table or sparse matrix of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        margins : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            Log odds of ``classes_[1]``; with more than two classes the log probability of each.
-        """
-        now = self._now()
-        return now._external(now._scores(X))
 
     def predict_proba(self, X: Any) -> Float:
         """Probabilities of the classes.
@@ -256,30 +187,8 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
         if len(now.classes_) == 1:
             return np.zeros((len(margins), 1))
         if margins.ndim == 1:
-            return -np.logaddexp(0, np.column_stack([margins, -margins]))
+            return np.asarray(-np.logaddexp(0, np.column_stack([margins, -margins])))
         return np.asarray(margins - np.logaddexp.reduce(margins, axis=1, keepdims=True))
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Labels of rows.
-
-        Parameters
-        ----------
-        X : array-like, table or sparse matrix of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-            The likeliest class of each row.
-        """
-        now = self._now()
-        margins = now.decision_function(X)
-        if len(now.classes_) == 1:
-            index = np.zeros(len(margins), dtype=np.intp)
-        else:
-            index = (margins > 0).astype(np.intp) if margins.ndim == 1 else margins.argmax(axis=1)
-        labels: NDArray[Any] = now.classes_[index]
-        return labels
 
     def learn_one(self, x: Any, y: Any) -> Any:
         """Learn from one row and return its margin just before: `score_and_learn` of a single row, in one step.
@@ -401,8 +310,8 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
                 f"y must hold labels of one type. Got {y.tolist()[0]!r} after labels such as {known.tolist()[0]!r}. "
                 "Convert them first."
             )
-        in_order = _in_order(y)
-        new = in_order if known is None else in_order[~np.isin(in_order, known)]
+        coming = in_order(y)
+        new = coming if known is None else coming[~np.isin(coming, known)]
         if declared and len(new):
             assert known is not None
             row = int(np.flatnonzero(y == new[0])[0])
@@ -457,14 +366,15 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
                 stacklevel=4,
             )
 
-    def _learn(
+    def _learn_rows(
         self,
         X: Any,
         y: Any,
         classes: Any,
         sample_weight: Any,
-        whole_set: bool,
+        *,
         with_scores: bool,
+        whole_set: bool = False,
         shuffle: bool = False,
     ) -> Float:
         first = not hasattr(self, "_learner")
@@ -503,13 +413,13 @@ class AutoMKLClassifier(ClassifierMixin, AutoEstimator):  # type: ignore[misc]
             X, codes, weight = self._drawn(X, order), codes[order], weight[order]
         X, update = self._encoded(X, codes, counted)
         with self._working(len(codes)) as run, learning_bar(len(codes), self.verbose) as parts:
-            pieces = [
+            learned = [
                 self._piece(X[part], codes[part], weight[part], kind, run)
-                for begin, end, kind in _pieces(codes, counted, known)
+                for begin, end, kind in pieces(codes, counted, known)
                 for part in parts(begin, end)
             ]
         self._take_over(update)
-        return _joined(pieces, max(len(labels), 2))
+        return _joined(learned, max(len(labels), 2))
 
     def _learner_classes(self) -> int:
         return max(self._learner.outputs, 2)
@@ -539,45 +449,6 @@ def _probabilities(margins: Float, n_classes: int) -> Float:
         return np.exp(-np.logaddexp(0, np.column_stack([margins, -margins])))
     relative = np.exp(margins)
     return np.asarray(relative / relative.sum(axis=1, keepdims=True))
-
-
-def _in_order(y: NDArray[Any]) -> NDArray[Any]:
-    """Labels in the order of their coming.
-
-    Examples
-    --------
-    >>> _in_order(np.array([3, 1, 3, 2])).tolist()
-    [3, 1, 2]
-    """
-    seen = np.unique(y)
-    if len(seen) > _FEW_LABELS:
-        seen, places = np.unique(y, return_index=True)
-    else:  # without sorting the numbers of all rows
-        places = np.array([int((y == label).argmax()) for label in seen], dtype=np.intp)
-    return np.asarray(seen[np.argsort(places)])
-
-
-def label_codes(y: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]:
-    """Place of each label in the order of their coming; -1 where it is in none (a row of weight zero)."""
-    codes: NDArray[Any] = np.full(len(y), -1, dtype=np.int8 if len(labels) < 127 else np.intp)
-    for code, label in enumerate(labels):
-        codes = codes + (y == label).astype(codes.dtype) * codes.dtype.type(code + 1)
-    return codes.astype(np.intp)
-
-
-def _pieces(codes: NDArray[np.intp], counted: NDArray[np.bool_], known: int) -> Iterator[tuple[int, int, str]]:
-    """Cut rows where a third or later label comes for the first time and where rows of weight zero begin or end."""
-    if len(codes) == 0:
-        return
-    kinds = (~counted).astype(np.int8)
-    for code in range(known, int(codes.max(initial=-1)) + 1):
-        kinds[np.flatnonzero(counted & (codes == code))[:1]] = 2
-    cuts = np.flatnonzero(kinds[1:] != kinds[:-1]) + 1
-    for begin, end in zip([0, *cuts], [*cuts, len(codes)], strict=True):
-        if kinds[begin] == 2:
-            yield from ((row, row + 1, "new") for row in range(begin, end))
-        elif begin < end:
-            yield begin, end, ("learn", "skip")[kinds[begin]]
 
 
 def _mistaken(scores: Float, codes: NDArray[np.intp]) -> NDArray[np.bool_]:

@@ -265,7 +265,7 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
             yield pool.map
 
     @contextmanager
-    def _changed(self) -> Iterator[Self]:
+    def _changing(self) -> Iterator[Self]:
         """Yield a copy to learn with, which takes the place of all that this one is when nothing went wrong.
 
         Other threads see the model as of the last call that ended. Whatever happens meanwhile, an interrupt included,

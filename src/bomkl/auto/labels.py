@@ -1,13 +1,15 @@
-"""Labels of different number types, brought to one in which all can be told apart."""
+"""Labels: of one type in which all can be told apart, as numbers in the order of their coming, and new ones."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 _EXACT = 2**53  # beyond it, floating-point numbers leave whole numbers out
+_FEW_LABELS = 32
 
 
 def alike(parts: list[NDArray[Any]]) -> list[NDArray[Any]]:
@@ -39,3 +41,42 @@ def alike(parts: list[NDArray[Any]]) -> list[NDArray[Any]]:
                 raise ValueError(f"y must hold labels that one type of integers can hold. Got both {low} and {high}.")
             kind = np.dtype(np.int64 if high < 2**63 else np.uint64)
     return [part.astype(kind) for part in parts]
+
+
+def in_order(y: NDArray[Any]) -> NDArray[Any]:
+    """Labels in the order of their coming.
+
+    Examples
+    --------
+    >>> in_order(np.array([3, 1, 3, 2])).tolist()
+    [3, 1, 2]
+    """
+    seen = np.unique(y)
+    if len(seen) > _FEW_LABELS:
+        seen, places = np.unique(y, return_index=True)
+    else:  # without sorting the numbers of all rows
+        places = np.array([int((y == label).argmax()) for label in seen], dtype=np.intp)
+    return np.asarray(seen[np.argsort(places)])
+
+
+def label_codes(y: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]:
+    """Place of each label in the order of their coming; -1 where it is in none (a row of weight zero)."""
+    codes: NDArray[Any] = np.full(len(y), -1, dtype=np.int8 if len(labels) < 127 else np.intp)
+    for code, label in enumerate(labels):
+        codes = codes + (y == label).astype(codes.dtype) * codes.dtype.type(code + 1)
+    return codes.astype(np.intp)
+
+
+def pieces(codes: NDArray[np.intp], counted: NDArray[np.bool_], known: int) -> Iterator[tuple[int, int, str]]:
+    """Cut rows where a third or later label comes for the first time and where rows of weight zero begin or end."""
+    if len(codes) == 0:
+        return
+    kinds = (~counted).astype(np.int8)
+    for code in range(known, int(codes.max(initial=-1)) + 1):
+        kinds[np.flatnonzero(counted & (codes == code))[:1]] = 2
+    cuts = np.flatnonzero(kinds[1:] != kinds[:-1]) + 1
+    for begin, end in zip([0, *cuts], [*cuts, len(codes)], strict=True):
+        if kinds[begin] == 2:
+            yield from ((row, row + 1, "new") for row in range(begin, end))
+        elif begin < end:
+            yield begin, end, ("learn", "skip")[kinds[begin]]

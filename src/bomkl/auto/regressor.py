@@ -7,11 +7,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import RegressorMixin
 from sklearn.utils import assert_all_finite
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_y
 
+from bomkl._online import OnlineRegressor
 from bomkl._validation import check_as_many, check_choice, is_finite_number
 from bomkl.auto.constants import LARGEST
 from bomkl.auto.device import on_host
@@ -34,7 +34,7 @@ def _has_intervals(model: Any) -> bool:
     return True
 
 
-class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
+class AutoMKLRegressor(OnlineRegressor, AutoEstimator):  # type: ignore[misc]
     """Budget online multiple kernel regression with nothing to tune.
 
     The same pool of kernels, stored rows and combination as `AutoMKLClassifier`, each kernel an online Newton (Kalman)
@@ -142,51 +142,10 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         self : object
             The fitted estimator.
         """
-        with self._changed() as model:
+        with self._changing() as model:
             model._forget()
-            model._learn(X, y, sample_weight, False, shuffle)
+            model._learn_rows(X, y, sample_weight, with_scores=False, shuffle=shuffle)
         return self
-
-    def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn from more rows.
-
-        Parameters
-        ----------
-        X : array-like, table or sparse matrix of shape (n_samples, n_features)
-            Rows.
-        y : array-like of shape (n_samples,)
-            Targets.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows; those of weight 0 are skipped, those above 1000 count as 1000.
-
-        Returns
-        -------
-        self : object
-            The estimator.
-        """
-        with self._changed() as model:
-            model._learn(X, y, sample_weight, False)
-        return self
-
-    def score_and_learn(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Float:
-        """Predict each row, then learn from it; return the predictions.
-
-        Parameters
-        ----------
-        X : array-like, table or sparse matrix of shape (n_samples, n_features)
-            Rows.
-        y : array-like of shape (n_samples,)
-            Targets.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows.
-
-        Returns
-        -------
-        predictions : ndarray of shape (n_samples,)
-            Predictions.
-        """
-        with self._changed() as model:
-            return model._learn(X, y, sample_weight, True)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predict the targets of rows.
@@ -324,7 +283,7 @@ class AutoMKLRegressor(RegressorMixin, AutoEstimator):  # type: ignore[misc]
         super()._check_parameters()
         check_choice(type(self).__name__, "loss", self.loss, ("squared", "huber"))
 
-    def _learn(self, X: Any, y: Any, sample_weight: Any, with_scores: bool, shuffle: bool = False) -> Float:
+    def _learn_rows(self, X: Any, y: Any, sample_weight: Any, *, with_scores: bool, shuffle: bool = False) -> Float:
         first = not hasattr(self, "_learner")
         self._prepare(first)
         X = self._check_rows(X, first)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bomkl._engine_config import kernel_name
+from bomkl.budget.config import kernel_name
 from bomkl.learners import FOGD
 from bomkl.onnx.graph import Graph
 from bomkl.onnx.kernels import StoredRows, is_exportable

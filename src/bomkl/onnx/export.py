@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from bomkl._engine_estimator import EngineEstimator
 from bomkl._version import __version__
 from bomkl.auto.estimator import AutoEstimator
+from bomkl.budget.estimator import EngineEstimator
 
 if TYPE_CHECKING:
     from onnx import ModelProto

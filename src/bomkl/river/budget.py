@@ -7,18 +7,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from river import base
 
 from bomkl import budget as estimators
 from bomkl.combiners import Combiner
 from bomkl.learners import Learner
-from bomkl.river.checks import check_frame, check_label, check_numbers, number_to_predict
+from bomkl.river.base import RiverClassifier, RiverRegressor
 from bomkl.river.columns import Columns
 
 _END = object()
 
 
-class BudgetMKLClassifier(base.MiniBatchClassifier):
+class BudgetMKLClassifier(RiverClassifier):
     """Budget online multiple kernel classification for River.
 
     Parameters
@@ -69,97 +68,26 @@ class BudgetMKLClassifier(base.MiniBatchClassifier):
         )
 
     @property
-    def _multiclass(self) -> bool:
-        return True
+    def _known(self) -> list[Any]:
+        return self._labels
 
-    def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
-        """Learn from one row.
+    def _learn_row(self, x: Mapping[Any, Any], label: Any) -> None:
+        self._learn(self._columns.row(x), [label])
 
-        Parameters
-        ----------
-        x
-            Features by name.
-        y
-            The label: anything hashable but NaN.
-        """
-        check_label(y)
-        check_numbers(x)
-        self._columns.learn(x)
-        self._learn(self._columns.row(x), [y])
-
-    def learn_many(self, X: Any, y: Any) -> None:
-        """Learn from the rows of a DataFrame, with the same result as one by one.
-
-        Parameters
-        ----------
-        X
-            Features, a column for each.
-        y
-            The labels.
-        """
-        labels = list(y)
-        for label in labels:
-            check_label(label)
-        check_frame(X)
-        self._columns.learn(X.columns)
+    def _learn_frame(self, X: Any, labels: list[Any]) -> None:
         self._learn(self._columns.rows(X), labels)
 
-    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
-        """Predict the label of one row; None before any label was seen.
+    def _winner(self, x: Mapping[Any, Any]) -> int:
+        return int(self._row_chances(x).argmax())
 
-        Parameters
-        ----------
-        x
-            Features by name.
-        **kwargs
-            Ignored, as River's convention has it.
-        """
-        if not self._labels:
-            return None
-        return self._labels[int(self._probabilities(self._columns.row(x)).argmax())]
+    def _winners(self, X: Any) -> Any:
+        return self._chances(X).argmax(axis=1)
 
-    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
-        """Predict the probability of every label seen so far.
+    def _row_chances(self, x: Mapping[Any, Any]) -> Any:
+        return self._probabilities(self._columns.row(x))[0]
 
-        Parameters
-        ----------
-        x
-            Features by name.
-        **kwargs
-            Ignored, as River's convention has it.
-        """
-        if not self._labels:
-            return {}
-        return dict(zip(self._labels, self._probabilities(self._columns.row(x))[0].tolist(), strict=True))
-
-    def predict_proba_many(self, X: Any) -> Any:
-        """Predict probabilities for the rows of a DataFrame, a column for each label seen so far.
-
-        Parameters
-        ----------
-        X
-            Features, a column for each.
-        """
-        import pandas as pd
-
-        if not self._labels:
-            return pd.DataFrame(index=X.index)
-        return pd.DataFrame(self._probabilities(self._columns.rows(X)), index=X.index, columns=self._labels)
-
-    def predict_many(self, X: Any) -> Any:
-        """Predict the labels of the rows of a DataFrame.
-
-        Parameters
-        ----------
-        X
-            Features, a column for each.
-        """
-        import pandas as pd
-
-        if not self._labels:
-            return pd.Series([None] * len(X), index=X.index, dtype=object)
-        winners = self._probabilities(self._columns.rows(X)).argmax(axis=1)
-        return pd.Series([self._labels[winner] for winner in winners], index=X.index)
+    def _chances(self, X: Any) -> Any:
+        return self._probabilities(self._columns.rows(X))
 
     def _learn(self, rows: NDArray[np.float64], labels: list[Any]) -> None:
         self._model = self._model._with_columns(rows.shape[1])
@@ -191,7 +119,7 @@ class BudgetMKLClassifier(base.MiniBatchClassifier):
         return probabilities
 
 
-class BudgetMKLRegressor(base.MiniBatchRegressor):
+class BudgetMKLRegressor(RiverRegressor):
     """Budget online multiple kernel regression for River.
 
     Parameters
@@ -241,70 +169,24 @@ class BudgetMKLRegressor(base.MiniBatchRegressor):
             kernels=kernels, learner=learner, combiner=combiner, epsilon=epsilon, budget=budget, random_state=seed
         )
 
-    def learn_one(self, x: Mapping[Any, Any], y: float) -> None:
-        """Learn from one row.
-
-        Parameters
-        ----------
-        x
-            Features by name.
-        y
-            The target.
-        """
-        target = number_to_predict(y)
-        check_numbers(x)
-        self._columns.learn(x)
+    def _learn_row(self, x: Mapping[Any, Any], target: float) -> None:
         self._learn(self._columns.row(x), [target])
 
-    def learn_many(self, X: Any, y: Any) -> None:
-        """Learn from the rows of a DataFrame, with the same result as one by one.
-
-        Parameters
-        ----------
-        X
-            Features, a column for each.
-        y
-            The targets.
-        """
-        targets = [number_to_predict(value) for value in y]
-        check_frame(X)
-        self._columns.learn(X.columns)
+    def _learn_frame(self, X: Any, targets: list[float]) -> None:
         self._learn(self._columns.rows(X), targets)
 
-    def predict_one(self, x: Mapping[Any, Any]) -> float:
-        """Predict the target of one row; 0 before any row was learned from.
+    def _prediction(self, x: Mapping[Any, Any]) -> float:
+        return float(_scores(self._model, self._columns.row(x))[0, 0])
 
-        Parameters
-        ----------
-        x
-            Features by name.
-        """
-        return float(self._predictions(self._columns.row(x))[0])
-
-    def predict_many(self, X: Any) -> Any:
-        """Predict the targets of the rows of a DataFrame.
-
-        Parameters
-        ----------
-        X
-            Features, a column for each.
-        """
-        import pandas as pd
-
-        return pd.Series(self._predictions(self._columns.rows(X)), index=X.index)
+    def _predictions(self, X: Any) -> Any:
+        return _scores(self._model, self._columns.rows(X))[:, 0]
 
     def _learn(self, rows: NDArray[np.float64], targets: list[float]) -> None:
-        if len(targets):
-            self._model = self._model._with_columns(rows.shape[1])
-            if hasattr(self._model, "n_features_in_"):
-                _learn_checked(self._model, rows, np.array(targets))
-            else:
-                self._model.partial_fit(rows, np.array(targets))
-
-    def _predictions(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        if not hasattr(self._model, "n_features_in_"):
-            return np.zeros(len(rows))
-        return _scores(self._model, rows)[:, 0]
+        self._model = self._model._with_columns(rows.shape[1])
+        if hasattr(self._model, "n_features_in_"):
+            _learn_checked(self._model, rows, np.array(targets))
+        else:
+            self._model.partial_fit(rows, np.array(targets))
 
 
 def _learn_checked(model: Any, rows: NDArray[np.float64], targets: NDArray[Any]) -> None:

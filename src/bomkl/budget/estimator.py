@@ -10,14 +10,12 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bomkl._core import Engine32, Engine64, after_fork_in_child, after_fork_in_parent, before_fork
-from bomkl._engine_config import TASKS, KernelCalls, combiner_record, kernel_name, kernel_record, learner_record
-from bomkl._engine_growth import widened
 from bomkl._guard import changing, unchanged_on_error
 from bomkl._repr import ShowsState, State, bytes_text, top_kernels
 from bomkl._validation import (
@@ -30,6 +28,8 @@ from bomkl._validation import (
     parameter_error,
     validated,
 )
+from bomkl.budget.config import TASKS, KernelCalls, combiner_record, kernel_name, kernel_record, learner_record
+from bomkl.budget.growth import widened
 from bomkl.combiners import Combiner, Hedge
 from bomkl.kernels import Kernel, KernelLike, paper_kernels
 from bomkl.learners import SPA, Learner
@@ -51,6 +51,14 @@ if hasattr(os, "register_at_fork"):
 def _plain(array: Any, dtype: Any) -> NDArray[Any]:
     """Return an array as the engine takes it: contiguous, aligned and of this type; a copy only where it is not."""
     return np.require(array, dtype=dtype, requirements=["C", "A"])
+
+
+def one_row(x: Any) -> Any:
+    """One row as `predict` and `partial_fit` take it."""
+    row = x if issparse(x) or hasattr(x, "columns") else np.asarray(x).reshape(1, -1)
+    if row.shape[0] != 1:
+        raise ValueError(f"learn_one and predict_one take one row at a time. Got {row.shape[0]} rows instead.")
+    return row
 
 
 class EngineEstimator(ShowsState, BaseEstimator):  # type: ignore[misc]
@@ -285,16 +293,16 @@ class EngineEstimator(ShowsState, BaseEstimator):  # type: ignore[misc]
         if self.n_seen_ == 0:
             raise ValueError("Sample weights must contain at least one non-zero number: nothing was learned.")
 
-    def _score_rows(self, X: Any, per_kernel: bool = False) -> Float:
+    def _scores(self, X: Any, per_kernel: bool = False) -> Float:
         check_is_fitted(self)
         return self._engine.score(self._engine_rows(self._check_rows(X, first=False)), per_kernel, self._n_threads())
 
     @contextmanager
-    def _changing(self) -> Iterator[None]:
+    def _changing(self) -> Iterator[Self]:
         """Learn on: no other thread does so meanwhile, and what fails leaves no trace."""
         with changing(self), unchanged_on_error(self):
             try:
-                yield
+                yield self
                 if (engine := vars(self).get("_engine")) is not None:
                     engine.commit()
             except BaseException:
@@ -312,7 +320,7 @@ class EngineEstimator(ShowsState, BaseEstimator):  # type: ignore[misc]
             fresh._engine.commit()
             self.__dict__ = fresh.__dict__
 
-    def _as_it_is(self) -> Self:
+    def _now(self) -> Self:
         """Return a view that goes on showing this model where another thread calls `fit`, which puts a new one here."""
         view = object.__new__(type(self))
         view.__dict__ = self.__dict__
@@ -379,7 +387,7 @@ class EngineEstimator(ShowsState, BaseEstimator):  # type: ignore[misc]
     def _shown_state(self) -> State:
         if not hasattr(self, "_engine"):
             return []
-        model = self._as_it_is()
+        model = self._now()
         state = [("rows", f"{model.n_seen_:,}")]
         if hasattr(model, "mistakes_") and model.n_seen_:
             state.append(("error", f"{100 * model.mistakes_ / model.n_seen_:.2f} % of the rows before learning them"))
@@ -417,7 +425,7 @@ class EngineEstimator(ShowsState, BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def __getstate__(self) -> dict[str, Any]:
-        model = self._as_it_is()
+        model = self._now()
         state: dict[str, Any] = dict(super(EngineEstimator, model).__getstate__())
         state.pop("_numbers", None)  # made anew where it is needed
         if "_engine" in state:

@@ -1,0 +1,163 @@
+"""The methods that all classifiers share, and those that all regressors share.
+
+An estimator supplies how it learns (`_changing`, `_learn_rows`), what it is at a moment (`_now`), and how it scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin, RegressorMixin
+
+Float = NDArray[np.float64]
+
+
+class OnlineClassifier(ClassifierMixin):  # type: ignore[misc]
+    """A classifier that learns row by row."""
+
+    _changing: Callable[[], AbstractContextManager[Any]]
+    _now: Callable[[], Any]
+
+    def partial_fit(
+        self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Learn from more rows.
+
+        Parameters
+        ----------
+        X : array-like, table or sparse matrix of shape (n_samples, n_features)
+            Rows. Budget models take tables of numbers only.
+        y : array-like of shape (n_samples,)
+            Labels.
+        classes : array-like of shape (n_classes,), default=None
+            All labels that may ever come. Without it, an Auto model adds a label when it first sees it; a Budget
+            model takes the labels of its first call as all there are.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows. Rows of weight 0 are skipped. Auto models count a weight above 1000 as 1000.
+
+        Returns
+        -------
+        self : object
+            The estimator.
+        """
+        with self._changing() as model:
+            model._learn_rows(X, y, classes, sample_weight, with_scores=False)
+        return self
+
+    def score_and_learn(
+        self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Float:
+        """Predict each row, then learn from it; return the margins of these predictions.
+
+        Parameters
+        ----------
+        X : array-like, table or sparse matrix of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Labels.
+        classes : array-like of shape (n_classes,), default=None
+            As in `partial_fit`.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows. Rows of weight 0 are predicted only.
+
+        Returns
+        -------
+        margins : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            As `decision_function` returns them. While an Auto model knows only one label, a positive margin is for
+            that label if it is a number above zero.
+        """
+        with self._changing() as model:
+            margins: Float = model._external(model._learn_rows(X, y, classes, sample_weight, with_scores=True))
+            return margins
+
+    def decision_function(self, X: Any) -> Float:
+        """Margins of rows.
+
+        Parameters
+        ----------
+        X : array-like, table or sparse matrix of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        margins : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Positive for ``classes_[1]``; with more than two classes a column for each, the largest for the
+            prediction. Those of an Auto model are log odds, or log probabilities of more than two classes.
+        """
+        now = self._now()
+        margins: Float = now._external(now._scores(X))
+        return margins
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict the labels of rows.
+
+        Parameters
+        ----------
+        X : array-like, table or sparse matrix of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            The likeliest class of each row.
+        """
+        now = self._now()
+        margins = now.decision_function(X)
+        if len(now.classes_) == 1:
+            index = np.zeros(len(margins), dtype=np.intp)
+        else:
+            index = (margins > 0).astype(np.intp) if margins.ndim == 1 else margins.argmax(axis=1)
+        labels: NDArray[Any] = now.classes_[index]
+        return labels
+
+
+class OnlineRegressor(RegressorMixin):  # type: ignore[misc]
+    """A regressor that learns row by row."""
+
+    _changing: Callable[[], AbstractContextManager[Any]]
+
+    def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from more rows.
+
+        Parameters
+        ----------
+        X : array-like, table or sparse matrix of shape (n_samples, n_features)
+            Rows. Budget models take tables of numbers only.
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows. Rows of weight 0 are skipped. Auto models count a weight above 1000 as 1000.
+
+        Returns
+        -------
+        self : object
+            The estimator.
+        """
+        with self._changing() as model:
+            model._learn_rows(X, y, sample_weight, with_scores=False)
+        return self
+
+    def score_and_learn(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Float:
+        """Predict each row, then learn from it; return the predictions.
+
+        Parameters
+        ----------
+        X : array-like, table or sparse matrix of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows. Rows of weight 0 are predicted only.
+
+        Returns
+        -------
+        predictions : ndarray of shape (n_samples,)
+            Predictions.
+        """
+        with self._changing() as model:
+            predictions: Float = model._learn_rows(X, y, sample_weight, with_scores=True)
+            return predictions

@@ -1,0 +1,311 @@
+"""`BudgetMKLClassifier`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import assert_all_finite, compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from bomkl._online import OnlineClassifier
+from bomkl._validation import check_as_many, check_choice, check_class_weights, parameter_error
+from bomkl.budget.estimator import LARGEST_WEIGHT, EngineEstimator, Float, one_row
+from bomkl.budget.growth import with_another_class
+from bomkl.combiners import CLASSIFICATION_LOSSES, Combiner, Hedge
+from bomkl.kernels import KernelLike
+from bomkl.learners import Learner
+
+
+class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):  # type: ignore[misc]
+    """Budget online multiple kernel classification: learner times combiner on one shared pool of support rows.
+
+    The defaults are Algorithm 1 of the paper, BOMKC(SPA), as its tables use it. More than two classes are learned
+    one-vs-rest over the same pool.
+
+    Parameters
+    ----------
+    kernels : "paper" or list of kernels, default="paper"
+        "paper" for the paper's 16, or a list of `bomkl.kernels` and callables ``k(X, Z) -> matrix``.
+    learner : learner, default=None
+        Update rule of each kernel's classifier, one of `bomkl.learners`; None is ``SPA(eta=0.1, alpha=1.0, beta=3.0)``.
+    combiner : combiner, default=None
+        How kernels are weighted, `Hedge` or `Uniform`; None is ``Hedge(gamma=0.99, loss="hinge")``.
+    combination : {"score", "vote"}, default="score"
+        Whether the weights combine real-valued scores or signs.
+    selection_delta : None, float or callable, default=0.001
+        Smoothing of the probability that a kernel is selected: a number in (0, 1), or a callable of the round
+        (1, 2, ...). None selects every kernel.
+    selection_scope : {"update", "combination", "both"}, default="update"
+        What the selection rules: which kernels are updated, which are combined while learning, or both.
+    normalize_step : bool, default=False
+        Whether steps divide by k(x, x), as the paper's proposition has it; its tables were made without.
+    budget : int or None, default=None
+        Largest number of support rows of each kernel (and class). When it is full, the new row replaces the one whose
+        loss costs least, unless the learner has a rule of its own.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes; "balanced" needs all labels and so works with `fit` only.
+    dtype : {None, "float32", "float64"}, default=None
+        Precision of rows, kernels and scores; None takes that of the first rows (anything but float32 becomes float64).
+        Gaussian values below 2^-124 vanish in float32, below 2^-1020 in float64.
+    n_jobs : int or None, default=None
+        Threads for scoring a block of rows; -1 for all cores. The result does not depend on it.
+    random_state : int, RandomState or None, default=None
+        Source of all random draws.
+    verbose : int, default=0
+        Above 0, a progress bar on stderr while `fit` learns.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    kernels_ : list
+        The kernels in use.
+    kernel_weights_ : ndarray of shape (n_kernels,) or (n_classes, n_kernels)
+        Weights of the kernels.
+    n_support_ : ndarray of shape (n_kernels,) or (n_classes, n_kernels)
+        Support rows per kernel.
+    support_vectors_ : ndarray or CSR matrix of shape (n_rows, n_features_in_)
+        Stored rows; without their zeros where they are wide and came as sparse rows.
+    dual_coef_ : ndarray of shape (n_rows, n_kernels) or (n_classes, n_rows, n_kernels)
+        Their coefficients.
+    n_seen_ : int
+        Rows learned.
+    mistakes_ : int
+        Rows that were predicted wrongly before the model learned from them; a score of zero is a mistake.
+    kernel_mistakes_ : ndarray of shape (n_kernels,) or (n_classes, n_kernels)
+        The same for each kernel alone.
+    n_features_in_ : int
+        Number of columns.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from bomkl import BudgetMKLClassifier
+    >>> X, y = make_moons(2000, noise=0.2, random_state=0)
+    >>> model = BudgetMKLClassifier(random_state=0)
+    >>> margins = model.score_and_learn(X, y)
+    >>> round(model.mistakes_ / model.n_seen_, 2)
+    0.06
+    """
+
+    _losses = CLASSIFICATION_LOSSES
+    _default_combiner = Hedge(loss="hinge")
+
+    def __init__(
+        self,
+        kernels: Any = "paper",
+        learner: Learner | None = None,
+        combiner: Combiner | None = None,
+        combination: str = "score",
+        selection_delta: float | Callable[[int], float] | None = 0.001,
+        selection_scope: str = "update",
+        normalize_step: bool = False,
+        budget: int | None = None,
+        class_weight: Any = None,
+        dtype: str | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernels = kernels
+        self.learner = learner
+        self.combiner = combiner
+        self.combination = combination
+        self.selection_delta = selection_delta
+        self.selection_scope = selection_scope
+        self.normalize_step = normalize_step
+        self.budget = budget
+        self.class_weight = class_weight
+        self.dtype = dtype
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Forget everything, then learn from the rows once, in order.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        with self._starting_over() as fresh:
+            fresh._learn_rows(X, y, None, sample_weight, whole_set=True)
+            fresh._check_learned()
+        return self
+
+    def learn_one(self, x: Any, y: Any) -> Any:
+        """Learn from one row and return its margin just before: `score_and_learn` of a single row, in microseconds.
+
+        The first call on a new estimator must be one that knows the classes, such as `partial_fit`.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,)
+            The row. A contiguous array of the model's precision is taken as it is; anything else is converted first.
+        y : label
+            Its label.
+
+        Returns
+        -------
+        margin : float or ndarray of shape (n_classes,)
+            As `score_and_learn` gives it.
+        """
+        number = self._label_number(y)
+        if number is not None and self.class_weight is None:
+            margin = self._learn_one(x, number)
+            if margin is not None:
+                return margin
+        return self.score_and_learn(one_row(x), [y])[0]
+
+    def predict_one(self, x: Any) -> Any:
+        """Label of one row, in microseconds.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,)
+            The row, as in `learn_one`.
+
+        Returns
+        -------
+        label : label
+            The likeliest class.
+        """
+        score = self._score_one(x)
+        if score is None:
+            return self.predict(one_row(x))[0]
+        return self.classes_[int(score > 0) if isinstance(score, float) else score.argmax()]
+
+    @property
+    def mistakes_(self) -> int:
+        """Rows predicted wrongly just before they were learned from."""
+        return self._engine.mistakes
+
+    @property
+    def kernel_mistakes_(self) -> NDArray[np.int64]:
+        """Rows each kernel alone predicted wrongly just before they were learned from."""
+        return self._per_kernel(self._engine.kernel_mistakes, np.int64)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_choice(type(self).__name__, "combination", self.combination, ("score", "vote"))
+
+    def _check_restored_task(self, task: str, n_outputs: int) -> None:
+        expected = ("binary", 1) if len(self.classes_) == 2 else ("multiclass", len(self.classes_))
+        if (task, n_outputs) != expected:
+            raise parameter_error("a stored model", "task", f"{expected} for its classes", (task, n_outputs))
+
+    def _external(self, scores: Float) -> Float:
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def _learn_rows(
+        self, X: Any, y: Any, classes: Any, sample_weight: Any, *, with_scores: bool = True, whole_set: bool = False
+    ) -> Float:
+        # the engine scores each row before it learns from it, so scores come in any case
+        first = not hasattr(self, "_engine")
+        if first:
+            self._check_parameters()
+        else:
+            self._check_settings_kept()
+        X = self._check_rows(X, first)
+        y = column_or_1d(y, warn=True)
+        check_as_many(X.shape[0], len(y), "labels")
+        if y.dtype.kind == "f":
+            assert_all_finite(y, input_name="y")
+        check_classification_targets(y)
+        if first:
+            self._set_classes(y, classes)
+        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(f"classes={np.asarray(classes)} is not the same as in the first call: {self.classes_}.")
+        indices = self._class_indices(y)
+        weights = self._weights(X, y, indices, sample_weight, whole_set)
+        if first:
+            n_classes = len(self.classes_)
+            task = "binary" if n_classes == 2 else "multiclass"
+            self._start(
+                self._choose_kernels(X, y, sample_weight),
+                task,
+                1 if n_classes == 2 else n_classes,
+                X.dtype,
+                sparse=self._wide_and_sparse(X),
+            )
+        return self._learn(X, indices.astype(np.float64), weights, first)
+
+    def _with_another_class(self) -> Self:
+        """Return a model with one more class, for which every row so far was an example of what it is not.
+
+        Classes are numbers from 0 on, and the new one is the next.
+        """
+        return with_another_class(self)
+
+    def _label_number(self, y: Any) -> int | None:
+        """Place of a label among the classes; None where it has none, or cannot be looked up."""
+        classes: Any = getattr(self, "classes_", None)
+        if classes is None:
+            return None
+        known, numbers = getattr(self, "_numbers", (None, {}))
+        if known is not classes:
+            numbers = {label: i for i, label in enumerate(classes.tolist())}
+            self._numbers = (classes, numbers)
+        try:
+            return numbers.get(y)
+        except TypeError:  # not hashable, so not a label
+            return None
+
+    def _choose_kernels(self, X: Any, y: Any, sample_weight: Any) -> list[KernelLike]:
+        """Kernels to begin with; all that are configured."""
+        return self._kernel_list()
+
+    def _set_classes(self, y: NDArray[Any], classes: Any) -> None:
+        known = np.unique(y if classes is None else classes)
+        if len(known) < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs at least two classes, but there is only one class: {known.tolist()}. "
+                "Pass all labels that may come as classes= in the first call of partial_fit or score_and_learn."
+            )
+        self.classes_ = known
+
+    def _class_indices(self, y: NDArray[Any]) -> NDArray[np.intp]:
+        indices = np.searchsorted(self.classes_, y)
+        wrong = self.classes_[np.minimum(indices, len(self.classes_) - 1)] != y
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise ValueError(
+                f"y holds a label that was never declared: {y.tolist()[row]!r} in row {row}. "
+                f"Known classes: {self.classes_.tolist()}."
+            )
+        return indices
+
+    def _weights(self, X: Any, y: Any, indices: NDArray[np.intp], sample_weight: Any, whole_set: bool) -> Float | None:
+        given = self.class_weight
+        if given is None:
+            return None if sample_weight is None else self._sample_weights(X, sample_weight)
+        owner = type(self).__name__
+        if not (isinstance(given, dict) or (isinstance(given, str) and given == "balanced")):
+            raise parameter_error(owner, "class_weight", "None, 'balanced' or a dict", given)
+        if given == "balanced" and not whole_set:
+            raise ValueError(
+                "class_weight='balanced' needs all labels beforehand and works with fit only. "
+                "Pass a dict of weights instead."
+            )
+        by_class: Float = compute_class_weight(given, classes=self.classes_, y=y)
+        check_class_weights(owner, given, by_class)
+        weights: Float = self._sample_weights(X, sample_weight) * by_class[indices]
+        if (weights > LARGEST_WEIGHT).any():
+            raise parameter_error(
+                owner, "class_weight", f"at most {LARGEST_WEIGHT:g}, sample_weight multiplied in", given
+            )
+        return weights

@@ -1,0 +1,227 @@
+"""`BudgetMKLRegressor`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import assert_all_finite
+
+from bomkl._online import OnlineRegressor
+from bomkl._validation import check_not_negative, is_finite_number, parameter_error, validated
+from bomkl.budget.estimator import EngineEstimator, Float, one_row
+from bomkl.combiners import REGRESSION_LOSSES, Combiner, Hedge
+from bomkl.learners import Learner
+
+
+def _largest_target(dtype: Any) -> float:
+    """Targets below it leave room for sums of products with them."""
+    return 1e-12 * float(np.finfo(dtype).max)
+
+
+class BudgetMKLRegressor(OnlineRegressor, EngineEstimator):  # type: ignore[misc]
+    """Budget online multiple kernel regression.
+
+    PA, SPA and BPAS use the epsilon-insensitive loss; BOGD, FOGD and NOGD the squared loss.
+
+    Parameters
+    ----------
+    kernels : "paper" or list of kernels, default="paper"
+        "paper" for the paper's 16, or a list of `bomkl.kernels` and callables ``k(X, Z) -> matrix``.
+    learner : learner, default=None
+        Update rule of each kernel's function: PA, SPA, BOGD, BPAS, FOGD or NOGD; None is
+        ``SPA(eta=0.1, alpha=1.0, beta=3.0)``.
+    combiner : combiner, default=None
+        How kernels are weighted, `Hedge` or `Uniform`; None is ``Hedge(gamma=0.99, loss="epsilon_insensitive")``.
+    selection_delta : None, float or callable, default=0.001
+        Smoothing of the probability that a kernel is selected: a number in (0, 1), or a callable of the round
+        (1, 2, ...). None selects every kernel.
+    selection_scope : {"update", "combination", "both"}, default="update"
+        What the selection rules: which kernels are updated, which are combined while learning, or both.
+    normalize_step : bool, default=True
+        Whether steps divide by k(x, x); without it, kernels with k(x, x) above 2 can diverge.
+    epsilon : float, default=0.1
+        Errors up to this cost nothing, >= 0.
+    budget : int or None, default=None
+        Largest number of support rows of each kernel.
+    dtype : {None, "float32", "float64"}, default=None
+        Precision of rows, kernels and scores; None takes that of the first rows (anything but float32 becomes float64).
+        Gaussian values below 2^-124 vanish in float32, below 2^-1020 in float64.
+    n_jobs : int or None, default=None
+        Threads for scoring a block of rows; -1 for all cores. The result does not depend on it.
+    random_state : int, RandomState or None, default=None
+        Source of all random draws.
+    verbose : int, default=0
+        Above 0, a progress bar on stderr while `fit` learns.
+
+    Attributes
+    ----------
+    kernels_ : list
+        The kernels in use.
+    kernel_weights_ : ndarray of shape (n_kernels,)
+        Weights of the kernels.
+    n_support_ : ndarray of shape (n_kernels,)
+        Support rows per kernel.
+    support_vectors_ : ndarray or CSR matrix of shape (n_rows, n_features_in_)
+        Stored rows; without their zeros where they are wide and came as sparse rows.
+    dual_coef_ : ndarray of shape (n_rows, n_kernels)
+        Their coefficients.
+    n_seen_ : int
+        Rows learned.
+    n_features_in_ : int
+        Number of columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bomkl import BudgetMKLRegressor
+    >>> X = np.random.default_rng(0).uniform(-3, 3, size=(2000, 1))
+    >>> model = BudgetMKLRegressor(random_state=0).fit(X, np.sin(X[:, 0]))
+    >>> model.score(X, np.sin(X[:, 0])) > 0.95
+    True
+    """
+
+    _losses = REGRESSION_LOSSES
+    _default_combiner = Hedge(loss="epsilon_insensitive")
+
+    def __init__(
+        self,
+        kernels: Any = "paper",
+        learner: Learner | None = None,
+        combiner: Combiner | None = None,
+        selection_delta: float | Callable[[int], float] | None = 0.001,
+        selection_scope: str = "update",
+        normalize_step: bool = True,
+        epsilon: float = 0.1,
+        budget: int | None = None,
+        dtype: str | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernels = kernels
+        self.learner = learner
+        self.combiner = combiner
+        self.selection_delta = selection_delta
+        self.selection_scope = selection_scope
+        self.normalize_step = normalize_step
+        self.epsilon = epsilon
+        self.budget = budget
+        self.dtype = dtype
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Forget everything, then learn from the rows once, in order.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        with self._starting_over() as fresh:
+            fresh._learn_rows(X, y, sample_weight)
+            fresh._check_learned()
+        return self
+
+    def learn_one(self, x: Any, y: float) -> float:
+        """Learn from one row and return its prediction just before: `score_and_learn` of a single row, in microseconds.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,)
+            The row. A contiguous array of the model's precision is taken as it is; anything else is converted first.
+        y : float
+            Its target.
+
+        Returns
+        -------
+        prediction : float
+            The prediction.
+        """
+        simple = is_finite_number(y) and abs(y) < _largest_target("float32")
+        prediction = self._learn_one(x, float(y)) if simple else None
+        return float(self.score_and_learn(one_row(x), [y])[0] if prediction is None else prediction)
+
+    def predict_one(self, x: Any) -> float:
+        """Predict the target of one row, in microseconds.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,)
+            The row, as in `learn_one`.
+
+        Returns
+        -------
+        prediction : float
+            The prediction.
+        """
+        prediction = self._score_one(x)
+        return float(self.predict(one_row(x))[0] if prediction is None else prediction)
+
+    def predict(self, X: Any) -> Float:
+        """Predict the targets of rows.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        predictions : ndarray of shape (n_samples,)
+            Predictions.
+        """
+        return self._scores(X)[:, 0]
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        owner = type(self).__name__
+        check_not_negative(owner, "epsilon", self.epsilon)
+        if not self._learner().can_regress:
+            names = ", ".join(kind.__name__ for kind in Learner.__subclasses__() if kind.can_regress)
+            raise parameter_error(owner, "learner", f"one of {names}, which have a loss for numbers", self.learner)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # scikit-learn's bar is met by many passes over 200 rows; here one pass takes small steps
+        tags.regressor_tags.poor_score = True
+        return tags
+
+    def _check_restored_task(self, task: str, n_outputs: int) -> None:
+        if (task, n_outputs) != ("regression", 1):
+            raise parameter_error("a stored model", "task", "a regression with one output", (task, n_outputs))
+
+    def _learn_rows(self, X: Any, y: Any, sample_weight: Any, *, with_scores: bool = True) -> Float:
+        # the engine scores each row before it learns from it, so scores come in any case
+        first = not hasattr(self, "_engine")
+        if first:
+            self._check_parameters()
+        else:
+            self._check_settings_kept()
+        X, y = validated(
+            self, X, y, accept_sparse="csr", dtype=self._dtypes(first), order="C", reset=first, y_numeric=True
+        )
+        targets = np.asarray(y, dtype=np.float64)
+        assert_all_finite(targets, input_name="y")  # validate_data lets None through
+        if (np.abs(targets) >= (limit := _largest_target(X.dtype))).any():
+            raise ValueError(
+                f"y must be smaller than {limit:.3g} for {X.dtype}. Got {targets[np.abs(targets).argmax()]:.3g} "
+                "instead. Scale the targets."
+            )
+        weights = None if sample_weight is None else self._sample_weights(X, sample_weight)
+        if first:
+            self._start(self._kernel_list(), "regression", 1, X.dtype, sparse=self._wide_and_sparse(X))
+        return self._learn(X, targets, weights, first)[:, 0]

@@ -1,0 +1,245 @@
+"""Where the model is: which rows come next, and what it learns from what the workers add up."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from bomkl.auto.classifier import AutoMKLClassifier
+from bomkl.auto.constants import PRUNE_AT
+from bomkl.auto.regressor import AutoMKLRegressor
+from bomkl.auto.rounds import RoundLearner
+from bomkl.auto.sum_engine import newton_parts
+from bomkl.auto.sums import log_rows_of
+from bomkl.partitions.pieces import MOST_LABELS, Gains, Labels, Means, PartitionError, Piece, Static, Summary, named
+from bomkl.partitions.rows import Rows, check_numbers, codes_of, with_row
+from bomkl.tables.errors import TableError
+from bomkl.tables.frames import Table, stacked
+
+GROUP = 8  # partitions that a round takes rows from at the same time
+_HEAD_PARTITIONS = 64  # partitions that the head is drawn from, more where they are small
+
+
+class Job:
+    """A model that learns from partitions, and how far it is.
+
+    Parameters
+    ----------
+    model : AutoMKLClassifier or AutoMKLRegressor
+        With ``update="rounds"``; a fitted one goes on learning.
+    summaries : sequence of Summary
+        One for each partition, in an order that does not change.
+    """
+
+    def __init__(self, model: Any, summaries: Sequence[Summary]) -> None:
+        if not isinstance(model, AutoMKLClassifier | AutoMKLRegressor) or model.update != "rounds":
+            raise ValueError('A Job learns with AutoMKLClassifier or AutoMKLRegressor with update="rounds".')
+        model._check_parameters()
+        self.model = model
+        self.regression = isinstance(model, AutoMKLRegressor)
+        self.counts = [each.rows for each in summaries]
+        columns = {each.columns for each in summaries if each.rows}
+        if len(columns) > 1:
+            raise PartitionError(f"Partitions have different numbers of columns: {sorted(columns)}.")
+        if not sum(self.counts):
+            raise PartitionError("There are no rows in any of the partitions.")
+        self.labels = None if self.regression else _all_labels(summaries)
+        self.used = [0] * len(self.counts)
+        if hasattr(model, "_learner"):
+            self._learner().end_round()
+        fresh = np.random.default_rng(None if model.random_state is None else [hash_seed(model), 1])
+        self.seed = int(fresh.integers(2**62))
+        self.gains: Gains | None = None
+        self._static: Static | None = None
+
+    @property
+    def rows(self) -> int:
+        """Rows of all partitions."""
+        return sum(self.counts)
+
+    @property
+    def done(self) -> int:
+        """Rows learned from so far."""
+        return sum(self.used)
+
+    def _order(self) -> list[int]:
+        order = np.random.default_rng([self.seed, 2**31]).permutation(len(self.counts))
+        return [int(i) for i in order if self.counts[i]]
+
+    # ------------------------------------------------------------ the head
+
+    def head_pieces(self) -> list[Piece]:
+        """Pieces whose rows `learn_head` needs, in this order; none where the head is there already."""
+        learner = getattr(self.model, "_learner", None)
+        seen = 0 if learner is None else learner.seen
+        wanted = min(max(PRUNE_AT * int(self.model.budget) - seen, 0), self.rows)
+        if self.done or not wanted:
+            return []
+        chosen: list[int] = []
+        available = 0
+        for i in self._order():
+            if len(chosen) >= _HEAD_PARTITIONS and available >= 2 * wanted:
+                break
+            chosen.append(i)
+            available += self.counts[i]
+        return [self._piece(i, size) for i, size in zip(chosen, self._shares(chosen, wanted), strict=True) if size]
+
+    def learn_head(self, parts: Iterable[Rows]) -> None:
+        """Learn from the rows of `head_pieces`, in a drawn order."""
+        pieces, parts = self.head_pieces(), list(parts)
+        if not pieces:
+            return
+        tables = isinstance(parts[0].X, Table)
+        for piece, rows in zip(pieces, parts, strict=True):
+            with named(piece.partition):
+                if isinstance(rows.X, Table) != tables:
+                    raise ValueError("some partitions are tables and some are matrices; they must be all alike.")
+                if not tables:
+                    check_numbers(rows.X, rows.numbers)
+                codes_of(rows.y, self.labels, rows.numbers)
+        X = stacked([rows.X for rows in parts]) if tables else np.vstack([_dense(rows.X) for rows in parts])
+        y, weight, numbers = (
+            np.concatenate([getattr(rows, name) for rows in parts]) for name in ("y", "weight", "numbers")
+        )
+        order = np.random.default_rng([self.seed, 2**31 + 1]).permutation(len(y))
+        more = {} if self.regression else {"classes": self._classes()}
+        try:
+            self.model.partial_fit(X[order], y[order], sample_weight=weight[order], **more)
+        except TableError as error:
+            if error.row is None:
+                raise
+            where = np.repeat([piece.partition for piece in pieces], [len(rows.y) for rows in parts])[order]
+            with named(int(where[error.row])):
+                raise with_row(error, numbers[order]) from error
+        self._take(pieces)
+
+    def _classes(self) -> Labels:
+        assert self.labels is not None
+        known = self.model.classes_ if hasattr(self.model, "classes_") else self.labels[:0]
+        return np.unique(np.concatenate([known, self.labels]))
+
+    # ------------------------------------------------------------ rounds
+
+    def next_round(self) -> list[Piece]:
+        """Pieces of the open round; none where all rows have been learned from."""
+        if self.done == self.rows:
+            return []
+        learner = self._learner()
+        wanted = min(learner.round_end() - learner.seen, self.rows - self.done)
+        pieces: list[Piece] = []
+        order = self._order()
+        for first in range(0, len(order), GROUP):
+            group = order[first : first + GROUP]
+            left = sum(self.counts[i] - self.used[i] for i in group)
+            sizes = self._shares(group, min(wanted, left))
+            pieces += [self._piece(i, size) for i, size in zip(group, sizes, strict=True) if size]
+            wanted -= sum(sizes)
+            if not wanted:
+                break
+        return pieces
+
+    def static(self) -> Static:
+        """Return what workers need to know of the model once."""
+        if self._static is None:
+            self._static = Static(self._learner().without_information(), getattr(self.model, "_labels", None))
+        return self._static
+
+    def means(self) -> Means:
+        """Return what workers need to know of the model in this round."""
+        learner = self._learner()
+        w = [each.regression.means() for each in newton_parts(learner)]
+        log_rows = log_rows_of(learner.round_end() - learner.round_start)
+        return Means(w, learner.combination, log_rows, self.model.encoder_)
+
+    def add(self, gains: Gains) -> None:
+        """Add what a piece of the round gave; in any order."""
+        if self.gains is None:
+            self.gains = copy.deepcopy(gains)
+        else:
+            self.gains.add(gains)
+
+    def end_round(self) -> None:
+        """Learn what the pieces gave; raises where not every row of the round is in it, and nothing has changed."""
+        pieces = self.next_round()
+        expected = sum(piece.end - piece.begin for piece in pieces)
+        gains, self.gains = self.gains, None
+        if gains is None or gains.rows != expected:
+            raise PartitionError(f"The round has {expected} rows, but {0 if gains is None else gains.rows} came back.")
+        learner = self._learner()
+        with ThreadPoolExecutor(min(len(learner.components), os.cpu_count() or 1)) as pool:  # workers are idle now
+            learner.end_round_elsewhere(gains.sums, pool.map)
+        if gains.counts is not None:
+            self.model._encoder = gains.counts.learned(self.model._encoder)
+        if not self.regression:
+            self.model._mistakes += round(gains.sums.combination_sums().combined_error)
+        self._take(pieces)
+
+    def _learner(self) -> RoundLearner:
+        learner = self.model._learner
+        assert isinstance(learner, RoundLearner)
+        learner.use(self.model.device)
+        return learner
+
+    # ------------------------------------------------------------ rows
+
+    def _shares(self, partitions: list[int], wanted: int) -> list[int]:
+        """Rows to take from each of some partitions, in proportion to what is left in them."""
+        left = np.array([self.counts[i] - self.used[i] for i in partitions], dtype=np.int64)
+        ends = [round(wanted * int(part) / max(int(left.sum()), 1)) for part in np.cumsum(left)]
+        return [end - begin for begin, end in pairwise([0, *ends])]
+
+    def _piece(self, partition: int, size: int) -> Piece:
+        begin = self.used[partition]
+        return Piece(partition, self.counts[partition], begin, begin + size, self.seed)
+
+    def _take(self, pieces: list[Piece]) -> None:
+        for piece in pieces:
+            self.used[piece.partition] += piece.end - piece.begin
+
+    # ------------------------------------------------------------ going on later
+
+    def notes(self) -> dict[str, Any]:
+        """Where the job stands, as plain values to keep beside the model."""
+        return {"counts": list(self.counts), "used": list(self.used), "seed": self.seed}
+
+    def resume(self, model: Any, notes: dict[str, Any]) -> None:
+        """Go on with a saved model where `notes` were taken; refuse other partitions."""
+        if notes.get("counts") != self.counts:
+            raise ValueError(
+                "The checkpoint is of other partitions: their numbers of rows differ. Remove it to begin anew."
+            )
+        if model.get_params() != self.model.get_params():
+            raise ValueError("The checkpoint is of a model with other settings. Remove it to begin anew.")
+        self.model, self.used, self.seed = model, list(notes["used"]), int(notes["seed"])
+        self._static = None
+
+
+def hash_seed(model: Any) -> int:
+    """Draw a number that the random state of a model decides, without changing it."""
+    from sklearn.utils import check_random_state
+
+    return int(copy.deepcopy(check_random_state(model.random_state)).randint(2**31 - 1))
+
+
+def _dense(X: Any) -> Any:
+    return X.toarray() if hasattr(X, "toarray") else X
+
+
+def _all_labels(summaries: Sequence[Summary]) -> Labels:
+    found = [each.labels for each in summaries if each.labels is not None and len(each.labels)]
+    kinds = {labels.dtype.kind in "biuf" for labels in found}
+    if len(kinds) > 1:
+        raise PartitionError("Some partitions have numbers as labels and some have texts. Convert them first.")
+    labels = np.unique(np.concatenate(found))
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        wrong = [each.labels is not None and not np.isfinite(each.labels).all() for each in summaries]
+        raise PartitionError(f"Partition {wrong.index(True)} has a label that is not a finite number.")
+    if len(labels) > MOST_LABELS:
+        raise PartitionError(f"There are more than {MOST_LABELS} different labels; these are not classes.")
+    return labels

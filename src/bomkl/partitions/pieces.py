@@ -1,0 +1,110 @@
+"""What goes to the workers and what comes back; and errors that name the partition they came from."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bomkl.auto.combination import Combination
+from bomkl.auto.geometry import Float
+from bomkl.auto.rounds import RoundLearner
+from bomkl.auto.sums import Sums
+from bomkl.tables import TableEncoder
+from bomkl.tables.counts import Counts
+
+Labels = NDArray[Any]
+MOST_LABELS = 1000
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Rows of a partition, its columns, and the labels in it (None for numbers); rows of weight 0 do not count."""
+
+    rows: int
+    columns: int
+    labels: Labels | None
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some rows of a partition: places `begin` to `end` in its drawn order."""
+
+    partition: int
+    rows: int  # of the whole partition
+    begin: int
+    end: int
+    seed: int
+
+    def places(self) -> NDArray[np.int64]:
+        """Numbers of the rows."""
+        drawn = np.random.default_rng([self.seed, self.partition]).permutation(self.rows)
+        return drawn[self.begin : self.end]
+
+
+@dataclass(frozen=True)
+class Static:
+    """What workers need to know of a model once: a learner without its means and information."""
+
+    learner: RoundLearner
+    labels: Labels | None
+
+
+@dataclass(frozen=True)
+class Means:
+    """What changes from round to round, and all that workers need of it."""
+
+    w: list[Float]
+    combination: Combination
+    log_rows: int
+    encoder: TableEncoder | None  # of tables
+
+
+@dataclass
+class Gains:
+    """What rows of a round add to a model: sums, and of tables counts of their categories."""
+
+    sums: Sums
+    counts: Counts | None
+
+    @property
+    def rows(self) -> int:
+        """How many rows."""
+        return self.sums.rows
+
+    def add(self, other: Gains) -> None:
+        """Add those of other rows of the same round."""
+        self.sums.add(other.sums)
+        if self.counts is not None and other.counts is not None:
+            self.counts.add(other.counts)
+
+
+def total(parts: Sequence[Gains]) -> Gains:
+    """Add up gains of one round, which stay as they are; the order does not matter."""
+    out = copy.deepcopy(parts[0])
+    for each in parts[1:]:
+        out.add(each)
+    return out
+
+
+class PartitionError(ValueError):
+    """A partition that cannot be learned from; the message names it."""
+
+
+@contextmanager
+def named(partition: int, name: str | None = None) -> Iterator[None]:
+    """Say in every error which partition it came from."""
+    called = f"Partition {partition}" + ("" if name is None else f" ({name})")
+    try:
+        yield
+    except PartitionError:
+        raise
+    except MemoryError as error:
+        raise PartitionError(f"{called}: out of memory. Use smaller partitions.") from error
+    except Exception as error:
+        raise PartitionError(f"{called}: {error}") from error

@@ -1,0 +1,177 @@
+"""What workers do with the rows of one partition: check them, count them, draw some, add them up."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bomkl._validation import first_not_a_number
+from bomkl.auto.component import RoundsComponent
+from bomkl.auto.constants import LARGEST
+from bomkl.auto.device import engine_for
+from bomkl.auto.estimator import WEIGHT_LIMIT
+from bomkl.auto.geometry import Float
+from bomkl.auto.information import Information
+from bomkl.auto.labels import label_codes
+from bomkl.auto.sum_engine import newton_parts
+from bomkl.partitions.pieces import MOST_LABELS, Gains, Labels, Means, Piece, Static, Summary, named
+from bomkl.tables import TableEncoder
+from bomkl.tables.cells import is_gap
+from bomkl.tables.counts import Counts
+from bomkl.tables.errors import TableError
+from bomkl.tables.frames import Table, is_table, read_table
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a partition that count: those whose weight is not 0."""
+
+    X: Any  # a matrix, a CSR matrix, or a Table
+    y: NDArray[Any]
+    weight: Float
+    numbers: NDArray[np.int64]  # in the partition, for messages
+
+    @classmethod
+    def of(cls, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Check what a partition holds."""
+        X, y = features(X), np.asarray(y).reshape(-1)
+        if X.shape[0] != len(y):
+            raise ValueError(f"X has {X.shape[0]} rows, but y has {len(y)}.")
+        numbers = np.arange(len(y))
+        if sample_weight is None:
+            return cls(X, y, np.ones(len(y)), numbers)
+        weight = np.asarray(sample_weight, dtype=np.float64).reshape(-1)
+        if len(weight) != len(y):
+            raise ValueError(f"X has {len(y)} rows, but sample_weight has {len(weight)}.")
+        wrong = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+        if len(wrong):
+            first = wrong[0]
+            raise ValueError(f"row {first} has the weight {weight[first]}; weights must be finite and not negative.")
+        if weight.all():
+            return cls(X, y, np.minimum(weight, WEIGHT_LIMIT), numbers)
+        return cls(X, y, np.minimum(weight, WEIGHT_LIMIT), numbers).take(weight > 0)
+
+    def take(self, rows: NDArray[Any]) -> Self:
+        """Take some rows, by a mask or by their numbers."""
+        return type(self)(self.X[rows], self.y[rows], self.weight[rows], self.numbers[rows])
+
+    def drawn(self, piece: Piece) -> Self:
+        """Take the rows of a piece."""
+        if len(self.y) != piece.rows:
+            raise ValueError(f"it had {piece.rows} rows when they were counted, and has {len(self.y)} now.")
+        return self.take(piece.places())
+
+
+def features(X: Any) -> Any:
+    """Rows of a partition as a matrix, a CSR matrix, or a table that is still to be encoded."""
+    if hasattr(X, "tocsr"):
+        return X.tocsr()
+    if is_table(X):
+        return read_table(X)
+    X = np.asarray(X)
+    if X.ndim != 2 or X.dtype.kind not in "biuf":
+        raise ValueError(f"X must be a table or a matrix of numbers. Got an array of shape {X.shape} of {X.dtype}.")
+    return X
+
+
+def summary(X: Any, y: Any, sample_weight: Any = None, *, regression: bool = False) -> Summary:
+    """Count the rows of a partition and list its labels."""
+    rows = Rows.of(X, y, sample_weight)
+    labels = None if regression else _labels(rows)
+    if labels is not None and len(labels) > MOST_LABELS:
+        raise ValueError(f"y holds more than {MOST_LABELS} different labels; these are not classes.")
+    return Summary(len(rows.y), int(rows.X.shape[1]), labels)
+
+
+def _labels(rows: Rows) -> Labels:
+    if rows.y.dtype == object:
+        gaps = [is_gap(label) for label in rows.y.tolist()]
+        if any(gaps):
+            raise ValueError(f"row {rows.numbers[gaps.index(True)]} has no label.")
+    return np.unique(rows.y)
+
+
+def drawn_rows(piece: Piece, X: Any, y: Any, sample_weight: Any = None) -> Rows:
+    """Rows of a piece, for `Job.learn_head`."""
+    with named(piece.partition):
+        return Rows.of(X, y, sample_weight).drawn(piece)
+
+
+def piece_sums(static: Static, means: Means, piece: Piece, X: Any, y: Any, sample_weight: Any = None) -> Gains:
+    """Add up the rows of a piece: the one thing that workers compute in a round."""
+    with named(piece.partition):
+        rows = Rows.of(X, y, sample_weight).drawn(piece)
+        codes = codes_of(rows.y, static.labels, rows.numbers)
+        matrix, counts = rows.X, None
+        if means.encoder is None:
+            check_numbers(matrix, rows.numbers)
+        else:
+            matrix = _encoded(means.encoder, rows)
+            counts = Counts.of(means.encoder, rows.X, codes)
+        learner = copy.copy(static.learner)
+        learner.components = [
+            RoundsComponent(each.name, each.features, Information.empty(each.regression.rank, w))
+            for each, w in zip(newton_parts(static.learner), means.w, strict=True)
+        ]
+        learner.combination = copy.deepcopy(means.combination)  # some engines hand out arrays that cannot be written to
+        targets = learner._targets(codes)
+        return Gains(
+            engine_for(learner.device).sums(learner, matrix, targets, rows.weight, means.log_rows, map)[1], counts
+        )
+
+
+def _encoded(encoder: TableEncoder, rows: Rows) -> Float:
+    if not isinstance(rows.X, Table):
+        raise ValueError("it is a matrix, but the first partitions were tables.")
+    try:
+        return encoder.transform(rows.X)
+    except TableError as error:
+        raise with_row(error, rows.numbers) from error
+
+
+def with_row(error: TableError, numbers: NDArray[np.int64]) -> TableError:
+    """Name the row of the partition rather than that of the piece."""
+    if error.row is None:
+        return error
+    return TableError(str(error).replace(f"in row {error.row} instead", f"in row {numbers[error.row]} instead"))
+
+
+def check_numbers(X: Any, numbers: NDArray[np.int64]) -> None:
+    """Refuse cells that are not finite; `numbers` are those of the rows in their partition."""
+    if isinstance(X, Table):
+        raise ValueError("it is a table, but the first partitions were matrices.")
+    values = X.data if hasattr(X, "indptr") else X
+    if np.isfinite(values).all():
+        return
+    rows, columns = np.nonzero(~np.isfinite(X.toarray() if hasattr(X, "toarray") else np.asarray(X)))
+    first = int(np.argmin(numbers[rows]))
+    row, column = rows[first], columns[first]
+    raise ValueError(f"row {numbers[row]}, column {column} holds {X[row, column]!r}; all cells must be finite numbers.")
+
+
+def codes_of(y: Any, labels: Labels | None, numbers: NDArray[np.int64]) -> Float:
+    """Targets as numbers, or the place of each label among `labels`; refuse what is neither."""
+    if labels is None:
+        try:
+            targets = np.asarray(y, dtype=np.float64)
+        except (TypeError, ValueError):
+            wrong = first_not_a_number(y.tolist())
+            row = numbers[y.tolist().index(wrong)]
+            raise ValueError(f"row {row} has the target {wrong!r}, which is not a number.") from None
+        outside = ~(np.abs(targets) <= LARGEST)
+        if outside.any():
+            place = int(np.argmin(np.where(outside, numbers, numbers.max() + 1)))
+            raise ValueError(
+                f"row {numbers[place]} has the target {targets[place]}; targets must be numbers within {LARGEST:g}."
+            )
+        return targets
+    codes = label_codes(np.asarray(y), labels)
+    if (codes < 0).any():
+        place = int(np.argmin(np.where(codes < 0, numbers, numbers.max() + 1)))
+        label = np.asarray(y)[place : place + 1].tolist()[0]
+        raise ValueError(f"row {numbers[place]} has the label {label!r}, which was not there when labels were listed.")
+    return codes.astype(np.float64)
