@@ -1,7 +1,7 @@
-"""Follow the pages on adding a learner and a kernel in a copy of the sources, build it and use what was added.
+"""Follow the pages on adding a learner and a kernel in a copy of the sources, build it, use and test what was added.
 
-`make how-to` runs it. It takes minutes, which is why it is no test of the suite; the suite only compiles the headers
-of the pages (tests/test_how_to_add.py).
+`make how-to` runs it and prints what the pages change. It takes minutes, which is why it is no test of the suite; the
+suite only compiles the headers of the pages (tests/test_how_to_add.py).
 """
 
 import re
@@ -26,7 +26,11 @@ for budget in (None, 30):
     assert ((margins * y <= 0.2).sum() == model.n_support_[0]) or budget, model.n_support_
     K = InverseMultiquadric(2.0)(X, model.support_vectors_) @ model.dual_coef_[:, 0]
     np.testing.assert_allclose(model.decision_function(X), K, rtol=1e-9, atol=1e-9)
-print("what the pages add works")
+print("what the pages add works", flush=True)
+import pytest
+added = ["-k", "MarginPerceptron or InverseMultiquadric or it_agrees_with_the_reference or all_kernels"]
+files = ["tests/test_engine_against_reference.py", "tests/test_instruction_sets.py", "tests/test_onnx.py"]
+sys.exit(pytest.main(["-q", "-n", "0", "-p", "no:cacheprovider", *added, *files]))
 """
 
 
@@ -41,6 +45,7 @@ def add_to(tree):
     for page in PAGES:
         for name, code in blocks(page):
             path = Path(tree) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
             before = path.read_text(encoding="utf-8") if path.exists() else ""
             path.write_text(f"{before}\n\n{code}" if before else code, encoding="utf-8")
 
@@ -61,10 +66,15 @@ def main():
     tree = ROOT / "build" / "how-to"
     shutil.rmtree(tree, ignore_errors=True)
     tree.mkdir(parents=True)
-    for name in ("cpp", "src", "CMakeLists.txt", "pyproject.toml", "README.md", "LICENSE"):
+    parts = ("cpp", "src", "tests", "CMakeLists.txt", "pyproject.toml", "README.md", "LICENSE")
+    for name in parts:
         source = ROOT / name
         (shutil.copytree if source.is_dir() else shutil.copy)(source, tree / name)
     add_to(tree)
+    for name in parts:  # the diff, for a person to look at; git tells by its exit code that there is one
+        subprocess.run(
+            ["git", "--no-pager", "diff", "--no-index", "--", str(ROOT / name), str(tree / name)], check=False
+        )
     site = tree / "site"
     subprocess.run(
         [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site), str(tree)], check=True

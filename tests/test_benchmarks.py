@@ -202,8 +202,9 @@ def test_the_page_is_made_from_the_rows_that_are_kept(tmp_path, monkeypatch):
     rows = tmp_path / "rows"
     shutil.copytree(ROOT / document.FOLDER, rows)
     monkeypatch.setattr(document, "PICTURES_AT_WORK", tmp_path / "pictures")
-    document.write(rows, tmp_path / "page.md")
-    assert (tmp_path / "page.md").read_text() == (ROOT / document.PAGE).read_text(), "run: bomkl bench document"
+    document.write(rows, tmp_path / "page.md", tmp_path / "checks.md")
+    for written, page in (("page.md", document.PAGE), ("checks.md", document.CHECKS_PAGE)):
+        assert (tmp_path / written).read_text() == (ROOT / page).read_text(), "run: bomkl bench document"
 
 
 def test_learners_fitted_anew_are_judged_before_they_see_a_row():

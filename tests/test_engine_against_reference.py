@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests import lists
+from tests.lists import LEARNERS
 
 from bomkl import BudgetMKLClassifier, BudgetMKLRegressor
 from bomkl.combiners import Hedge, Uniform
-from bomkl.kernels import Cauchy, Cosine, Exponential, Gaussian, Laplacian, Linear, Polynomial, paper_kernels
-from bomkl.learners import BOGD, BPAS, PA, RBP, SPA, Forgetron, Perceptron, Projectron
+from bomkl.kernels import Cauchy, Gaussian, Linear, Polynomial, paper_kernels
+from bomkl.learners import BOGD, BPAS, PA, RBP, SPA, Perceptron
 from bomkl.reference import ReferenceMKL
 
 BLOCK_SIZES = (1, 7, 64, 1000)
@@ -59,7 +61,7 @@ SELECTIONS = {
 # Rows of +1 and -1 in four columns: k(x, x) is a power of two for all of these, so projections stay dyadic.
 EXACT_KERNELS = (Linear(), Polynomial(degree=2), Polynomial(degree=3, gamma=0.5))
 KERNELS = (Gaussian(0.7), Polynomial(degree=2, gamma=0.5, coef0=1.0), Cauchy(2.0))
-ALL_KERNELS = (*EXACT_KERNELS, *KERNELS, Gaussian(0.25), Exponential(1.5), Cosine(), Laplacian(0.4), inner_product)
+ALL_KERNELS = (*EXACT_KERNELS, *lists.KERNELS, Gaussian(0.25), inner_product)
 EXACT_LEARNERS = {
     "Perceptron": (Perceptron(), None),
     "Perceptron-budget": (Perceptron(), 5),
@@ -72,23 +74,6 @@ EXACT_LEARNERS = {
     "BOGD": (BOGD(eta=0.5, regularization=1.0), 6),
     "BPAS": (BPAS(C=0.25), 5),
     "BPAS-unit": (BPAS(C=0.25, unit_norm=True), 5),
-}
-LEARNERS = {
-    "Perceptron": (Perceptron(), None),
-    "Perceptron-budget": (Perceptron(), 12),
-    "PA": (PA(C=0.3), None),
-    "PA-budget": (PA(C=0.3), 12),
-    "SPA": (SPA(eta=0.2, alpha=0.9, beta=1.1), None),
-    "SPA-budget": (SPA(eta=0.2, alpha=0.9, beta=1.1), 12),
-    "RBP": (RBP(), 8),
-    "Forgetron": (Forgetron(), 8),
-    "Forgetron-grow": (Forgetron(may_grow=True), 8),
-    "BOGD": (BOGD(eta=0.3, regularization=0.2), 15),
-    "BPAS": (BPAS(C=0.2), 10),
-    "BPAS-unit": (BPAS(C=0.2, unit_norm=True), 10),
-    "Projectron": (Projectron(threshold=0.6), None),
-    "Projectron-budget": (Projectron(threshold=0.3), 8),
-    "Projectron++": (Projectron(threshold=0.6, margin_updates=True), None),
 }
 REGRESSION_LEARNERS = ("PA", "PA-budget", "SPA", "SPA-budget", "BOGD", "BPAS", "BPAS-unit")
 # A few pairs that meet every combiner, every kind of selection and every scope.

@@ -42,8 +42,10 @@ def test_what_a_page_adds_fits_the_engine(page, tmp_path):
         types = ", ".join(f"bomkl::{stem}::{kind}" for stem in stems)
         lines.append(f"#define BOMKL_ALL_{folder.upper()}(List) List<{types}>")
         (tmp_path / f"all_{folder}.hpp").write_text("#pragma once\n" + "\n".join(lines) + "\n", encoding="utf-8")
-    header = blocks(page)[0][0]
+    header, python, *tests = [name for name, _ in blocks(page)]
     assert header.startswith("cpp/")
+    assert python.startswith("src/bomkl/")
+    assert tests == ["tests/lists.py"]  # nothing else is needed
     engine = '#include "engine.hpp"\ntemplate class bomkl::Engine<double>;\n'
     whole = engine if "learner" in page else '#include "primitives.cpp"\n'
     (tmp_path / "whole.cpp").write_text(whole, encoding="utf-8")

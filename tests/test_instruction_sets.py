@@ -3,23 +3,13 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from tests.lists import KERNELS
 
 from bomkl import BudgetMKLClassifier, _core
 from bomkl.combiners import Hedge
-from bomkl.kernels import Cauchy, Cosine, Exponential, Gaussian, Laplacian, Linear, Polynomial
+from bomkl.kernels import Exponential, Gaussian
 from bomkl.learners import BPAS, SPA, Forgetron, Perceptron
 from bomkl.reference import ReferenceMKL
-
-KERNELS = [
-    Linear(),
-    Polynomial(3, 0.5, 1.0),
-    Gaussian(0.5),
-    Gaussian(2.0),
-    Exponential(1.0),
-    Cauchy(1.0),
-    Cosine(),
-    Laplacian(0.5),
-]
 
 
 def stream(n, d, dtype):
