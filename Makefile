@@ -24,11 +24,16 @@ lint: $(INSTALLED) ## style, types, layers
 TIDY_FLAGS = -std=gnu++20 -Icpp -Ibuild/tidy/generated -isystem $$($(BIN)/python -m nanobind --include_dir) \
 	-isystem $$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('include'))") \
 	-DBOMKL_ISA=portable -DBOMKL_VECTOR_BYTES=16 -Wno-psabi
-tidy: $(INSTALLED) ## clang-tidy over cpp/, in about ten minutes: mistakes and waste that compilers do not see (.clang-tidy)
+TIDIED = $(patsubst cpp/%.cpp,build/tidy/%.tidied,$(wildcard cpp/*.cpp))
+tidy: $(INSTALLED) ## clang-tidy over what changed in cpp/: mistakes and waste that compilers do not see (.clang-tidy)
 	$(PYTHON) -m venv build/tidy/tools
-	build/tidy/tools/bin/pip install --quiet clang-tidy==14.0.6 cmake
+	build/tidy/tools/bin/pip install --quiet clang-tidy==20.1.0 cmake
 	build/tidy/tools/bin/cmake -S . -B build/tidy -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python > /dev/null
-	for file in cpp/*.cpp; do build/tidy/tools/bin/clang-tidy --quiet $$file -- $(TIDY_FLAGS) || exit 1; done
+	$(MAKE) --jobs=2 --keep-going $(TIDIED)
+
+build/tidy/%.tidied: cpp/%.cpp $(SOURCES) .clang-tidy
+	build/tidy/tools/bin/clang-tidy --quiet $< -- $(TIDY_FLAGS)
+	touch $@
 
 bench: $(INSTALLED) ## speed beside the machine's limits, NumPy, the targets and what it was, in three minutes
 	$(BIN)/bomkl bench speed

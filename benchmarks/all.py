@@ -22,13 +22,14 @@ BENCHMARKS = {
 def main() -> None:
     options = parser(__doc__)
     options.set_defaults(out=document.FOLDER)
-    options.add_argument("--page", type=Path, default=document.PAGE, help="where to write the page")
+    options.add_argument("--page", type=Path, default=document.PAGE, help="where to write the page for users")
+    options.add_argument("--checks-page", type=Path, default=document.CHECKS_PAGE, help="that of targets and guard")
     chosen = options.parse_args()
     one_thread()
     for name, benchmark in BENCHMARKS.items():
         print(f"\n# {name}", flush=True)
         report(name, benchmark.measure(), benchmark.show, chosen.out)
-    document.write(chosen.out, chosen.page)
+    document.write(chosen.out, chosen.page, chosen.checks_page)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`bomkl bench document`: docs/performance.md and its pictures, from the rows that the benchmarks wrote."""
+"""`bomkl bench document`: the pages on speed and their pictures, from the rows that the benchmarks wrote."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from bomkl.experiments.figures import ALGORITHM_ORDER, save
 
 FOLDER = Path("docs/performance")
 PAGE = Path("docs/performance.md")
+CHECKS_PAGE = Path("docs/speed-checks.md")  # for those who change the code
 PICTURES_AT_WORK = Path("build/performance")  # also as PNG, to look at
 
 ABOUT = """\
@@ -49,8 +50,8 @@ SPARSE = """\
 Rows that are mostly zeros, as CSR and as dense rows: BOMKC(SPA) learns from the stream, then scores its first rows."""
 
 NUMPY = """\
-The same run in vectorised NumPy, row by row: one matrix product for all kernels, float32, one thread. (For the targets
-above, OMKC computes in float64, as it does for the paper's tables.)"""
+The same run in vectorised NumPy, row by row: one matrix product for all kernels, float32, one thread. (For the
+[targets](speed-checks.md), OMKC computes in float64, as it does for the paper's tables.)"""
 
 GROWTH = """\
 A generated stream of two classes that overlap as those of SUSY do. The exponents are least-squares fits to the
@@ -75,6 +76,9 @@ GUARD = """\
 columns and compares the ratio of their shortest times with the one stored in `benchmarks/guard.toml` for the same
 instruction set. It fails if a case is more than {percent:.0f} % slower three times in a row; `--update` stores new
 ratios. It is part of `make bench` but not of the tests, because even ratios vary on a machine with other work."""
+
+
+Section = Callable[[list[Row]], list[Block]]
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], bold: Sequence[bool] = ()) -> Table:
@@ -145,7 +149,7 @@ def roofline_section(rows: list[Row]) -> list[Block]:
             lines.append((f"{kernels}, d = {d}", *shown))
     sparse = [row for row in rows if row["kernels"] == "sparse"]
     return [
-        Heading("How far from the machine's limit"),
+        Heading("How close to the limit of the machine"),
         Paragraph(ROOFLINE.format(**rates)),
         table(("pool of stored rows", *(f"{pool:,}" for pool in pools)), lines),
         picture("roofline", "Fraction of the limit against the size of the pool"),
@@ -201,7 +205,7 @@ def numpy_section(rows: list[Row]) -> list[Block]:
         if "numpy_seconds" in row
     ]
     return [
-        Heading("Beside NumPy"),
+        Heading("Compared with NumPy"),
         Paragraph(NUMPY),
         table(("run", "seconds", "NumPy's", "times faster", "mistakes %"), lines),
         source("speed"),
@@ -226,7 +230,7 @@ def peers_section(rows: list[Row]) -> list[Block]:
             )
         )
     return [
-        Heading("Beside others"),
+        Heading("Compared with other libraries"),
         Paragraph(PEERS),
         table(("data", "method", "rows", "seconds", "rows/s", "mistakes %"), lines),
         picture("speed_peers", "Mistakes against time a row"),
@@ -275,23 +279,28 @@ def picture(name: str, description: str) -> Picture:
 
 
 SECTIONS = {
-    "targets": targets_section,
-    "roofline": roofline_section,
-    "end_to_end": end_to_end_section,
-    "growth": growth_section,
-    "speed": numpy_section,
     "speed_peers": peers_section,
-    "guard": guard_section,
+    "end_to_end": end_to_end_section,
+    "speed": numpy_section,
+    "roofline": roofline_section,
+    "growth": growth_section,
 }
+CHECKS = {"targets": targets_section, "guard": guard_section}
 
 
-def write(folder: Path, page: Path) -> None:
-    """Write the page and, beside the rows, the pictures."""
-    files = {name: read_rows(folder / f"{name}.jsonl") for name in SECTIONS}
-    blocks: list[Block] = [Heading("Performance", 1)]
+def write(folder: Path, page: Path, checks_page: Path) -> None:
+    """Write both pages and, beside the rows, the pictures."""
+    write_page(folder, page, "Performance", SECTIONS)
+    write_page(folder, checks_page, "Speed: targets and guard", CHECKS)
+
+
+def write_page(folder: Path, page: Path, title: str, sections: dict[str, Section]) -> None:
+    """Write a page and, beside the rows, its pictures."""
+    files = {name: read_rows(folder / f"{name}.jsonl") for name in sections}
+    blocks: list[Block] = [Heading(title, 1)]
     machine = next(iter(next(rows for rows in files.values() if rows)))
     blocks += machine_facts(machine)
-    for name, section in SECTIONS.items():
+    for name, section in sections.items():
         rows = [row for row in files[name] if row["bench"] == name]
         if not rows:
             continue
@@ -306,9 +315,12 @@ def write(folder: Path, page: Path) -> None:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--rows", type=Path, default=FOLDER, help="folder of the rows; pictures go there too")
-    options.add_argument("--page", type=Path, default=PAGE, help="where to write the page")
+    options.add_argument("--page", type=Path, default=PAGE, help="where to write the page for users")
+    options.add_argument(
+        "--checks-page", type=Path, default=CHECKS_PAGE, help="where to write that of targets and guard"
+    )
     chosen = options.parse_args()
-    write(chosen.rows, chosen.page)
+    write(chosen.rows, chosen.page, chosen.checks_page)
 
 
 if __name__ == "__main__":
