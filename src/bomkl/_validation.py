@@ -28,8 +28,61 @@ def validated(estimator: Any, *arrays: Any, **settings: Any) -> Any:
     import numpy as np  # here, because the command line needs this module and no arrays to show its help
     from sklearn.utils.validation import validate_data
 
+    X, *others = arrays
     with np.errstate(over="ignore", invalid="ignore"):
-        return validate_data(estimator, *arrays, **settings)
+        return validate_data(estimator, check_sparse(X) if hasattr(X, "tocsr") else X, *others, **settings)
+
+
+def check_sparse(X: Any) -> Any:
+    """Refuse a SciPy matrix whose parts do not fit together, in any format: SciPy would go beyond its memory.
+
+    Others than CSR are converted.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_matrix
+    >>> X = csr_matrix([[1.0, 0.0], [0.0, 2.0]])
+    >>> X.indptr[1] = 9
+    >>> check_sparse(X)
+    Traceback (most recent call last):
+    ...
+    ValueError: X must have ascending row pointers from 0 to at most 2. Got 9 in its indptr.
+    """
+    if X.ndim == 2 and X.format == "coo":
+        _check_numbers("row", X.row, X.shape[0], "row")
+        _check_numbers("column", X.col, X.shape[1], "col")
+    elif X.ndim == 2 and X.format in ("csr", "csc", "bsr"):
+        _check_lines(X)
+    if X.format == "csr":
+        return X
+    rows = X.tocsr()
+    return rows if X.format in ("csc", "bsr", "coo") else check_sparse(rows)
+
+
+def _check_lines(X: Any) -> None:
+    """Check pointers and numbers of a matrix that is stored by rows, by columns or by rows of blocks."""
+    import numpy as np
+
+    names, counts = ["row", "column"], np.floor_divide(X.shape, X.blocksize if X.format == "bsr" else 1)
+    if X.format == "csc":
+        names, counts = names[::-1], counts[::-1]
+    starts, stored = X.indptr, min(len(X.indices), len(X.data))
+    if len(starts) != counts[0] + 1:
+        raise ValueError(f"X must have {counts[0] + 1} {names[0]} pointers. Got {len(starts)} in its indptr.")
+    wrong = (np.diff(starts, prepend=0) < 0) | (starts > stored)
+    wrong[0] = starts[0] != 0
+    if wrong.any():
+        raise ValueError(
+            f"X must have ascending {names[0]} pointers from 0 to at most {stored}. "
+            f"Got {starts[wrong.argmax()]} in its indptr."
+        )
+    _check_numbers(names[1], X.indices[: starts[-1]], counts[1], "indices")
+
+
+def _check_numbers(name: str, numbers: Any, end: int, where: str) -> None:
+    wrong = numbers[(numbers < 0) | (numbers >= end)]
+    if len(wrong):
+        raise ValueError(f"X must have {name} numbers from 0 to {end - 1}. Got {wrong[0]} in its {where}.")
 
 
 def check_as_many(n_rows: int, n_labels: int, what: str) -> None:

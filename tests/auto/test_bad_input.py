@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_matrix
+from sklearn.base import clone
 
-from bomkl import AutoMKLClassifier, AutoMKLRegressor
+from bomkl import AutoMKLClassifier, AutoMKLRegressor, BudgetMKLRegressor
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 4))
@@ -141,16 +142,32 @@ def test_constant_columns_change_scores_by_rounding_only():
     np.testing.assert_allclose(AutoMKLClassifier(50, random_state=0).score_and_learn(wide, Y), scores, atol=1e-3)
 
 
-@pytest.mark.parametrize("kind", [AutoMKLClassifier, AutoMKLRegressor])
-@pytest.mark.parametrize("column", [-1, 4, 2_000_000])
-def test_a_column_number_out_of_range_is_refused(kind, column):
-    broken = csr_matrix(X[:3])
-    broken.indices = broken.indices.copy()
-    broken.indices[5] = column
-    model = kind(50, random_state=0).partial_fit(X[:100], Y[:100])
+BROKEN_SPARSE = [
+    ("csr", "indices", 5, -1, "column numbers from 0 to 3. Got -1"),
+    ("csr", "indices", 5, 4, "column numbers from 0 to 3. Got 4"),
+    ("csr", "indices", 5, 2_000_000, "column numbers from 0 to 3. Got 2000000"),
+    ("csr", "indptr", 1, 10**6, "ascending row pointers from 0 to at most 12. Got 1000000"),
+    ("csr", "indptr", 3, 10**6, "ascending row pointers from 0 to at most 12. Got 1000000"),
+    ("csr", "indptr", 2, -1, "ascending row pointers from 0 to at most 12. Got -1"),
+    ("csr", "indptr", 2, 0, "ascending row pointers from 0 to at most 12. Got 0"),
+    ("csr", "indptr", 0, 1, "ascending row pointers from 0 to at most 12. Got 1"),
+    ("csc", "indptr", 2, 10**6, "ascending column pointers from 0 to at most 12. Got 1000000"),
+    ("csc", "indices", 2, 3, "row numbers from 0 to 2. Got 3"),
+    ("bsr", "indices", 0, 10**6, "column numbers from 0 to 3. Got 1000000"),
+    ("coo", "row", 0, 10**6, "row numbers from 0 to 2. Got 1000000"),
+    ("coo", "col", 0, -1, "column numbers from 0 to 3. Got -1"),
+]
+
+
+@pytest.mark.parametrize("model", [AutoMKLClassifier(50), AutoMKLRegressor(50), BudgetMKLRegressor(budget=50)], ids=str)
+@pytest.mark.parametrize(("format", "part", "place", "value", "message"), BROKEN_SPARSE)
+def test_sparse_rows_whose_parts_do_not_fit_are_refused(model, format, part, place, value, message):
+    broken = csr_matrix(X[:3]).asformat(format)
+    getattr(broken, part)[place] = value
+    model = clone(model).partial_fit(X[:100], Y[:100])
     before = pickle.dumps(model)
     for call in (lambda: model.predict(broken), lambda: model.partial_fit(broken, Y[:3])):
-        with pytest.raises(ValueError, match=f"column numbers from 0 to 3. Got {column}"):
+        with pytest.raises(ValueError, match=message):
             call()
     assert pickle.dumps(model) == before
 

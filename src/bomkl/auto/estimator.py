@@ -140,7 +140,7 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         there = rows_on_device(X, self.device)
         if there is not None:
             return self._check_rows_there(there, first)
-        return checked_columns(self._validated(X, first))
+        return self._validated(X, first)
 
     def _validated(self, X: Any, first: bool) -> Any:
         return validated(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first)
@@ -476,16 +476,6 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         kind = self._kind(started["drift"], started["update"])
         if started["budget"] != settings.budget or type(self._learner) is not kind:
             raise ValueError("The settings of the saved model are not those of its learner.")
-
-
-def checked_columns(X: Any) -> Any:
-    """Refuse column numbers of sparse rows that are out of range: SciPy would write beyond its memory."""
-    if isinstance(X, np.ndarray):
-        return X
-    wrong = X.indices[(X.indices < 0) | (X.indices >= X.shape[1])]
-    if len(wrong):
-        raise ValueError(f"X must have column numbers from 0 to {X.shape[1] - 1}. Got {wrong[0]} in its indices.")
-    return X
 
 
 def _array_bytes(value: Any) -> int:

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bomkl._validation import first_not_a_number
+from bomkl._validation import check_sparse, first_not_a_number
 from bomkl.auto.component import RoundsComponent
 from bomkl.auto.constants import LARGEST
 from bomkl.auto.device import engine_for
@@ -69,7 +69,7 @@ class Rows:
 def features(X: Any) -> Any:
     """Rows of a partition as a matrix, a CSR matrix, or a table that is still to be encoded."""
     if hasattr(X, "tocsr"):
-        return X.tocsr()
+        return check_sparse(X)
     if is_table(X):
         return read_table(X)
     X = np.asarray(X)
