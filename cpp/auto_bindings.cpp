@@ -122,6 +122,23 @@ void bind_linear_scores(In<float, 2> features, In<double, 2> w, int rank, InOut<
             out.data()[t * outputs + k] = dot(features.data() + t * width, w.data() + k * width, rank);
 }
 
+Curve curve_of(const In<double, 1>& numbers) {
+    require(numbers.size() == 6, "a curve has six numbers");
+    const double* c = numbers.data();
+    return {c[0], c[1], c[2], c[3], c[4], c[5]};
+}
+
+void bind_bend(In<double, 1> curve, In<double, 2> targets, InOut<double, 2> out) {
+    require(targets.size() == out.size(), "as many numbers come out as go in");
+    const Curve with = curve_of(curve);
+    std::transform(targets.data(), targets.data() + targets.size(), out.data(), [&](double y) { return bent(with, y); });
+}
+
+void bind_straighten(In<double, 1> curve, InOut<double, 2> scores) {
+    const Curve with = curve_of(curve);
+    for (std::size_t i = 0; i < scores.size(); ++i) scores.data()[i] = straightened(with, scores.data()[i]);
+}
+
 Combiner combiner(InOut<double, 2>& w, InOut<double, 3>& P, InOut<double, 1>& weights, InOut<double, 1>& log_final,
                   double share, const In<double, 3>& S, int task) {
     const std::size_t m = weights.size(), stacks = w.shape(0);
@@ -283,8 +300,9 @@ public:
         for (nb::handle component : components) {
             keep_ = nb::make_tuple(keep_, component);
             const std::string kind = nb::cast<std::string>(component.attr("kind"));
-            require(kind == "newton" || coding.cuts, "trees need codes of the columns");
-            if (kind == "newton") {
+            const bool newton = kind == "newton" || kind == "curved";
+            require(newton || coding.cuts, "trees need codes of the columns");
+            if (newton) {
                 parts.push_back(newton_of(component, place, nb::cast<int>(views[place]), d, leading, outputs, forget));
                 regressions_.push_back(component.attr("regression"));
             } else if (kind == "boosted") {
@@ -374,6 +392,10 @@ private:
         part.m = regression_of(regression);
         part.open = nb::cast<int>(regression.attr("open"));
         part.loosen = (1 - forget) * part.m.rank;
+        if (nb::cast<std::string>(component.attr("kind")) == "curved") {
+            require(outputs == 1, "curved targets are numbers");
+            part.curve = curve_of(array_of<double, 1>(component, "curve"));
+        }
         require(part.open >= 0 && part.open < kBlock && part.m.outputs == outputs && view >= -1 && view < n_views,
                 "a component does not fit its learner");
         if (view < 0) {
@@ -480,6 +502,8 @@ void bind_auto(nb::module_& m, const InstructionSet& (*chosen_set)()) {
         .def("score", &OneRowOfLearner::score, "x"_a)
         .def("learn", &OneRowOfLearner::learn, "learner"_a, "x"_a, "y"_a, "target"_a, "weight"_a, "counts"_a);
     m.def("linear_scores", &bind_linear_scores, "features"_a, "w"_a, "rank"_a, "out"_a);
+    m.def("bend_targets", &bind_bend, "curve"_a, "targets"_a, "out"_a, "Scaled targets on a curved scale.");
+    m.def("straighten_scores", &bind_straighten, "curve"_a, "scores"_a, "Undo `bend_targets`, in place.");
     m.def("combine_scores", &bind_combine_scores, "w"_a, "P"_a, "weights"_a, "log_final"_a, "scores"_a, "task"_a, "out"_a);
     m.def("combine_rows", &bind_combine_rows, "w"_a, "P"_a, "weights"_a, "log_final"_a, "share"_a, "scores"_a, "y"_a,
           "weight"_a, "task"_a, "loss_sum"_a, "error_sum"_a, "out"_a);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "auto_combination.hpp"
+#include "auto_curve.hpp"
 #include "auto_features.hpp"
 #include "auto_newton.hpp"
 #include "auto_trees.hpp"
@@ -64,6 +65,8 @@ struct OneComponent {
     std::vector<int> depths;
     std::vector<float> values, features, lines;  // lines: U^T, packed [16 rows][rank][16], so that few rows take little time
     std::array<double, kBlock> column;
+    std::optional<Curve> curve;  // of the targets it learns
+    double bent_score = 0;       // what it said before its score was straightened
 
     float* line_of(int row) { return lines.data() + std::size_t(row / kLanes) * m.rank * kLanes; }
 };
@@ -113,7 +116,9 @@ public:
         }
         for (OneComponent& each : components_) {
             products(each, each.open);
-            score_row(each.m, each.open, each.features.data(), each.column.data(), scores_of(each.place));
+            double* score = scores_of(each.place);
+            score_row(each.m, each.open, each.features.data(), each.column.data(), score);
+            if (each.curve) *score = straightened(*each.curve, each.bent_score = *score);
         }
         for (const OneBoosted& each : boosted_)
             boosted_scores(each.nodes, each.roots, each.outputs, each.trees, each.values, each.base, outputs_, codes_.data(), 1,
@@ -152,8 +157,9 @@ public:
             for (int k = 0; k < m.rank; ++k) line[k * kLanes + u % kLanes] = m.U[u * m.width() + k];
             with_.inner_lines(each.features.data(), m.rank, line, 1, own);
             each.column[u] = double(own[u % kLanes]);
-            learn_row(with_, m, u, each.column.data(), scores_of(each.place), y, weight, task_, each.loosen, g_.data(),
-                      p_.data());
+            const double target = each.curve ? bent(*each.curve, y[0]) : 0;
+            learn_row(with_, m, u, each.column.data(), each.curve ? &each.bent_score : scores_of(each.place),
+                      each.curve ? &target : y, weight, task_, each.loosen, g_.data(), p_.data());
             each.open = u + 1;
         }
         for (OneForest& each : forests_) each.rows.learn(0, y, weight, each.open++);

@@ -60,4 +60,5 @@ KERNELS = (
     KernelChoice("laplacian normal 1", "laplacian", "normal", 1.0, 0.1, 0.25),
     KernelChoice("laplacian relevant normal 1/2", "laplacian", "relevant normal", 0.5, 0.1, 0.5),
 )
+CURVED = KernelChoice("polynomial 2 log", "polynomial", "standard", 1.0, 0.3, 0.5)  # of numbers, on a curved scale
 COMPONENTS = (*(choice.name for choice in KERNELS), "linear")

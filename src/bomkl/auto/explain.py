@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from bomkl.auto.component import NewtonComponent
+from bomkl.auto.curved import CurvedComponent
+from bomkl.auto.curved import slope as curve_slope
 from bomkl.auto.features import KernelFeatures
 from bomkl.auto.geometry import Float, two_valued_scale
 from bomkl.auto.rows import RowLearner, dense_rows
@@ -107,6 +109,9 @@ def explain_row(
     slopes = sign * learner.combination.slopes() * learner.spread
     views = learner.views(dense_rows(x, 0, 1))
     for component, slope in zip(learner.components, slopes, strict=True):
+        if isinstance(component, CurvedComponent):
+            slope *= curve_slope(component.curve, float(component.inner.scorer()(views)[0, 0]))
+            component = component.inner
         if not isinstance(component, NewtonComponent):
             parts = component.scorer()(views)[0]
             kernels[component.name] = float(slope * (parts[output] - (parts.mean() if len(parts) > 1 else 0.0)))

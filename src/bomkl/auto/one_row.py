@@ -9,6 +9,7 @@ import numpy as np
 from bomkl._core import OneRow
 from bomkl.auto.component import NewtonComponent
 from bomkl.auto.constants import LARGEST, SHARE
+from bomkl.auto.curved import CurvedComponent
 from bomkl.auto.features import KernelFeatures, LinearFeatures
 from bomkl.auto.geometry import CLIP, FAR, VIEWS, view_width
 from bomkl.auto.newton import NewtonRegression
@@ -24,7 +25,9 @@ def one_row_of(learner: Any) -> OneRow | None:
         if is_tree(component):
             views.append(-1)
             continue
-        if type(component) is not NewtonComponent or not isinstance(component.regression, NewtonRegression):
+        if type(component) not in (NewtonComponent, CurvedComponent) or not isinstance(
+            component.regression, NewtonRegression
+        ):
             return None
         if type(component.features) is KernelFeatures and component.features.geometry in VIEWS:
             views.append(VIEWS.index(component.features.geometry))

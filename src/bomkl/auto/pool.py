@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bomkl.auto.component import NewtonComponent
+from bomkl.auto.curved import CurvedComponent
 from bomkl.auto.features import Features, LinearFeatures
 from bomkl.auto.rows import RowLearner
 from bomkl.auto.wide import WideLearner
@@ -63,7 +64,9 @@ def pool_members(learner: RowLearner | WideLearner) -> list[PoolMember]:
     if isinstance(learner, WideLearner):
         narrow = pool_members(learner.kernels)
         return [*narrow, *(PoolMember(name, Linear(), "standard") for name in learner.names[len(narrow) :])]
-    in_use = {each.name: each.features for each in learner.components if isinstance(each, NewtonComponent)}
+    in_use = {
+        each.name: each.features for each in learner.components if isinstance(each, NewtonComponent | CurvedComponent)
+    }
     return [_member(name, in_use[name]) if name in in_use else PoolMember(name) for name in learner.names]
 
 

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from bomkl.auto.coding import Coding
 from bomkl.auto.component import Component, NewtonComponent
-from bomkl.auto.constants import KERNELS
+from bomkl.auto.constants import CURVED, KERNELS, KernelChoice
+from bomkl.auto.curved import CurvedComponent, bent, curve_of
 from bomkl.auto.features import Features, KernelFeatures, LinearFeatures
 from bomkl.auto.fit import T, finished, fitted_means, ridge_fit_steps
 from bomkl.auto.geometry import Float, Geometry, Single, Views, two_valued_scale, varying_columns
@@ -143,10 +144,12 @@ class Rebuild:
         task: Task,
         fitting: Fitting,
         tree_seed: int | None = None,
+        curved: bool = False,
     ) -> None:
         self.X, self.targets, self.weight = X, targets, weight
         self.settings, self.task, self.fitting = settings, task, fitting
         self.tree_seed = tree_seed  # None where there are no trees
+        self._costs = [*_COSTS, CURVED.share**2] if curved else _COSTS
         self._growth: Growth | None = None
         self._geometry: Geometry | None = None
         self._views: Views = {}
@@ -168,11 +171,13 @@ class Rebuild:
             self._probes |= zip(left, run(lambda j: finished(self._probe(j)), left), strict=True)
             self._weigh()
             # the costly ones begun first, so that two threads end together
-            left = sorted((i for i in range(len(_COSTS)) if i not in self._components), key=lambda i: -_COSTS[i])
+            left = sorted(
+                (i for i in range(len(self._costs)) if i not in self._components), key=lambda i: -self._costs[i]
+            )
             self._components |= zip(left, run(lambda i: finished(self._component(i)), left), strict=True)
         assert self._geometry is not None
         trees = self._growth.finish(run).values() if self._growth else ()
-        return self._geometry, [*(self._components[i].fork() for i in range(len(_COSTS))), *trees]
+        return self._geometry, [*(self._components[i].fork() for i in range(len(self._costs))), *trees]
 
     def _end_piece(self) -> None:
         """End what the last step was at: to begin it anew would take longer."""
@@ -196,7 +201,7 @@ class Rebuild:
 
     def _steps(self) -> Generator[float, None, None]:
         """Take the steps one by one; yields the share of the work that is done."""
-        whole, done = _LOOK_COST + 2 * _PROBE_COST + sum(_COSTS), _LOOK_COST
+        whole, done = _LOOK_COST + 2 * _PROBE_COST + sum(self._costs), _LOOK_COST
         self._look()
         yield done / whole
         for j in (0, 1):
@@ -205,7 +210,7 @@ class Rebuild:
             done += _PROBE_COST
             yield done / whole
         self._weigh()
-        for i, cost in enumerate(_COSTS):
+        for i, cost in enumerate(self._costs):
             if i not in self._components:
                 self._components[i] = yield from _shares(self._component(i), done / whole, cost / whole)
             done += cost
@@ -239,22 +244,34 @@ class Rebuild:
             self._doubt = self._probes[0][0] + self._probes[1][0] + _LEAST_DOUBT
 
     def _component(self, i: int) -> Steps[Component]:
-        features: Features
         if i == len(KERNELS):
             columns = self.X.shape[1]
-            name, features, ridge = "linear", LinearFeatures.of(columns), max(1.0, varying_columns(self.X) / 2)
-        else:
-            assert self._doubt is not None
-            choice = KERNELS[i]
-            count = max(int(choice.share * self.settings.budget), 1)
-            support = _draw(self._doubt, count, self.settings.seed, i)
-            name, rows, ridge = choice.name, self._views[choice.geometry], choice.ridge
-            features = self.fitting.kernel_features(choice.geometry, choice.kind, choice.width, rows, support)
-            yield
-        arguments = name, features, self._views, self.targets, self.weight, ridge, self.task
-        if isinstance(self.fitting, HostFitting):
-            return (yield from self.fitting.component_steps(*arguments))
-        return self.fitting.component(*arguments)
+            ridge = max(1.0, varying_columns(self.X) / 2)
+            return (yield from self._fitted("linear", LinearFeatures.of(columns), ridge, self.fitting, self.targets))
+        if i < len(KERNELS):
+            return (yield from self._kernel(KERNELS[i], i, self.fitting, self.targets))
+        curve = curve_of(self.targets)
+        here = HostFitting(NewtonComponent)  # whatever learns the others
+        inner = yield from self._kernel(CURVED, i, here, bent(curve, self.targets))
+        assert isinstance(inner, NewtonComponent)
+        return CurvedComponent(CURVED.name, inner, curve)
+
+    def _kernel(self, choice: KernelChoice, i: int, fitting: Fitting, targets: Float) -> Steps[Component]:
+        assert self._doubt is not None
+        count = max(int(choice.share * self.settings.budget), 1)
+        support = _draw(self._doubt, count, self.settings.seed, i)
+        rows = self._views[choice.geometry]
+        features = fitting.kernel_features(choice.geometry, choice.kind, choice.width, rows, support)
+        yield
+        return (yield from self._fitted(choice.name, features, choice.ridge, fitting, targets))
+
+    def _fitted(
+        self, name: str, features: Features, ridge: float, fitting: Fitting, targets: Float
+    ) -> Steps[Component]:
+        arguments = name, features, self._views, targets, self.weight, ridge, self.task
+        if isinstance(fitting, HostFitting):
+            return (yield from fitting.component_steps(*arguments))
+        return fitting.component(*arguments)
 
 
 _LOOK_COST, _PROBE_COST = 0.02, 0.1  # of the look at the columns, a probe and each component, in a unit of their own

@@ -40,6 +40,7 @@ class RoundLearner(RowLearner):
     """One learner of two or more classes, or of numbers, that learns in rounds."""
 
     kind = "rounds"
+    curves_targets = False
 
     def __init__(self, settings: LearnerSettings, n_classes: int = 2) -> None:
         super().__init__(settings, n_classes)

@@ -24,6 +24,7 @@ from bomkl.auto.component import Component, NewtonComponent, Scorer, Shape, comp
 from bomkl.auto.constants import (
     CHUNK,
     COMPONENTS,
+    CURVED,
     DEVICE_FROM,
     FIRST_STAGE,
     GROW_AT,
@@ -112,6 +113,7 @@ class RowLearner:
 
     kind = "rows"
     row_engine: RowEngine | None = None  # None: the processor
+    curves_targets = True  # of numbers, for one component
 
     def __init__(self, settings: LearnerSettings, n_classes: int = 2) -> None:
         self.settings = settings
@@ -135,7 +137,14 @@ class RowLearner:
         self._begin_pool()
 
     def _pool(self) -> list[str]:
-        return [*COMPONENTS, *(TREES if self.settings.has_trees else ())]
+        return [*self._regressions(), *(TREES if self.settings.has_trees else ())]
+
+    def _regressions(self) -> list[str]:
+        return [*COMPONENTS, *([CURVED.name] if self._has_curve else [])]
+
+    @property
+    def _has_curve(self) -> bool:
+        return self.curves_targets and self.settings.regression
 
     def _begin_pool(self) -> None:
         self.names = self._pool()  # of all components, those that were dropped as well
@@ -383,8 +392,8 @@ class RowLearner:
         return self.geometry.views(X, {name for each in needing for name in each.geometries()})
 
     def _here(self) -> list[Component]:
-        """Components that learn on the processor: all, or the trees, which are the last ones."""
-        return [each for each in self.components if self.on_device is None or is_tree(each)]
+        """Components that learn on the processor: all, or those that no device knows, which are the last ones."""
+        return [each for each in self.components if self.on_device is None or not isinstance(each, NewtonComponent)]
 
     def _learn_components(self, views: Views, targets: Float, weight: Float, run: Mapper) -> Float:
         task, forget, seen = self.task, self.settings.forget, self.seen
@@ -403,13 +412,13 @@ class RowLearner:
             yield 0, len(targets), self._learn_components(views, targets, weight, run)
             return
 
-        def learn(tree: Component) -> Float:
-            return tree.score_and_learn(views, targets, weight, self.task, self.settings.forget, self.seen)
+        def learn(component: Component) -> Float:
+            return component.score_and_learn(views, targets, weight, self.task, self.settings.forget, self.seen)
 
         with ThreadPoolExecutor(1) as beside:
-            trees = beside.submit(lambda: list(run(learn, self._here())))
+            here = beside.submit(lambda: list(run(learn, self._here())))
             for begin, end, parts in device.learn(self, X, targets, weight):
-                yield begin, end, np.hstack([parts, *(each[begin:end, None] for each in trees.result())])
+                yield begin, end, np.hstack([parts, *(each[begin:end, None] for each in here.result())])
 
     def _component_scores(
         self, X: Float, components: list[Component], scorers: list[Scorer], run: Mapper
@@ -468,7 +477,7 @@ class RowLearner:
 
     def _begin_rebuild(self, X: Float, targets: Float, weight: Float, due: int) -> Rebuild:
         tree_seed = self.settings.seed + due if self.settings.has_trees else None
-        return Rebuild(X, targets, weight, self.settings, self.task, self._fitting(), tree_seed)
+        return Rebuild(X, targets, weight, self.settings, self.task, self._fitting(), tree_seed, self._has_curve)
 
     def _fitting(self) -> Fitting:
         if self.on_device is None:
@@ -570,7 +579,7 @@ class RowLearner:
         if self.components:
             self._drop([i for i, each in enumerate(self.components) if is_tree(each)])
         else:  # before the first rebuild
-            self.combination = Combination.of(len(COMPONENTS))
+            self.combination = Combination.of(len(self._regressions()))
         kept = [i for i, name in enumerate(self.names) if name not in TREES]
         self.names = [self.names[i] for i in kept]
         self.error_before, self.error_rows = self.error_before[kept], self.error_rows[kept]

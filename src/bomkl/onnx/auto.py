@@ -8,10 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bomkl.auto.combination import Combination
 from bomkl.auto.component import NewtonComponent
 from bomkl.auto.constants import LARGEST
+from bomkl.auto.curved import CurvedComponent
 from bomkl.auto.drift import AdaptiveLearner
 from bomkl.auto.fast import FARTHEST
 from bomkl.auto.features import KernelFeatures
@@ -67,6 +69,8 @@ def _component_scores(graph: Graph, views: Views, component: Any) -> str:
         return boosted_scores(graph, views["codes"], component)
     if isinstance(component, Forest):
         return forest_scores(graph, views["codes"], component)
+    if isinstance(component, CurvedComponent):
+        return _straightened(graph, _component_scores(graph, views, component.inner), component.curve)
     if not isinstance(component, NewtonComponent):
         raise TypeError(f"The component {component.name!r} cannot be exported to ONNX.")
     features, regression = component.features, component.regression
@@ -81,6 +85,15 @@ def _component_scores(graph: Graph, views: Views, component: Any) -> str:
         names = features.geometries()
         columns = graph.add("Concat", *(views[name] for name in names), axis=1)
     return graph.add("Add", graph.add("MatMul", columns, graph.number(weights)), graph.number(constant))
+
+
+def _straightened(graph: Graph, scores: str, curve: NDArray[np.float64]) -> str:
+    """Undo the curve of targets; in double precision, runtimes have the exponential but no hyperbolic sine."""
+    start, unit, mean, deviation, low, high = curve.tolist()
+    bent = graph.add("Mul", graph.clip(scores, low, high), graph.number(deviation))
+    up = graph.add("Exp", graph.add("Add", bent, graph.number(mean)))
+    sinh = graph.add("Sub", up, graph.add("Div", graph.number(1.0), up))
+    return graph.add("Add", graph.add("Mul", sinh, graph.number(unit / 2)), graph.number(start))
 
 
 def _kernel(stored: StoredRows, kind: str, scale: float, landmarks: int) -> str:
