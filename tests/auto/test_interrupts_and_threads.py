@@ -7,12 +7,14 @@ import os
 import pickle
 import threading
 import time
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 from tests.interrupting import interrupted_after
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor
+from bomkl._guard import changing
 from bomkl.auto.rows import RowLearner
 
 # an interrupt inside a finalizer of any library is only reported, and the call goes on
@@ -107,6 +109,28 @@ def test_long_predictions_stop_soon():
     with pytest.raises(KeyboardInterrupt), interrupted_after(0.2):
         model.predict(many)
     assert time.perf_counter() - start < 20  # the whole takes much longer
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_an_interrupt_after_all_was_learned_takes_it_back(name, monkeypatch):
+    make, y = MODELS[name]
+    model = make().partial_fit(X[:1000], y[:1000])
+    before, interrupted = content(model), []
+
+    @contextmanager
+    def interrupted_at_the_end(model):
+        with changing(model):
+            yield
+        if not interrupted:
+            interrupted.append(True)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("bomkl.auto.change.changing", interrupted_at_the_end)
+    with pytest.raises(KeyboardInterrupt):
+        model.partial_fit(X[1000:1100], y[1000:1100])
+    assert content(model) == before
+    model.partial_fit(X[1000:1100], y[1000:1100])
+    assert content(model) != before
 
 
 def in_threads(*functions):

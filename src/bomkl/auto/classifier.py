@@ -144,12 +144,10 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):  # type: ignore[misc]
         with self._changing() as model:
             model._forget()
             model._learn_rows(X, y, None, sample_weight, with_scores=False, whole_set=True, shuffle=shuffle)
-        if len(self.classes_) == 1:
-            warnings.warn(
-                f"y holds only one class, {self.classes_.tolist()[0]!r}: that is all it can predict until more come.",
-                UserWarning,
-                stacklevel=2,
-            )
+            if len(model.classes_) == 1:
+                only = model.classes_.tolist()[0]
+                message = f"y holds only one class, {only!r}: that is all it can predict until more come."
+                warnings.warn(message, UserWarning, stacklevel=2)
         return self
 
     def predict_proba(self, X: Any) -> Float:

@@ -19,6 +19,7 @@ from bomkl._guard import changing
 from bomkl._repr import ShowsState, bytes_text, top_kernels
 from bomkl._repr import State as ShownState
 from bomkl._validation import check_choice, check_count, check_n_jobs, first_not_a_number, parameter_error, validated
+from bomkl.auto.change import Change
 from bomkl.auto.constants import FIRST_STAGE
 from bomkl.auto.device import DEVICES, on_host, rows_on_device
 from bomkl.auto.drift import AdaptiveLearner
@@ -264,26 +265,8 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         with ThreadPoolExecutor(n) as pool:
             yield pool.map
 
-    @contextmanager
-    def _changing(self) -> Iterator[Self]:
-        """Yield a copy to learn with, which takes the place of all that this one is when nothing went wrong.
-
-        Other threads see the model as of the last call that ended. Whatever happens meanwhile, an interrupt included,
-        that is what it stays. Attributes that change in place have a method `fork`.
-        """
-        with changing(self):
-            before = self.__dict__
-            draws = self.random_state.get_state() if isinstance(self.random_state, np.random.RandomState) else None
-            forks = {name: each.fork() for name, each in before.items() if name[0] == "_" and hasattr(each, "fork")}
-            model = self._beside(before | forks)
-            try:
-                yield model
-                self.__dict__ = model.__dict__
-            except BaseException:
-                self.__dict__ = before
-                if draws is not None:
-                    self.random_state.set_state(draws)
-                raise
+    def _changing(self) -> Change:
+        return Change(self)
 
     def _beside(self, attributes: dict[str, Any]) -> Self:
         beside = object.__new__(type(self))
