@@ -95,10 +95,10 @@ void bind_engine(nb::module_& m, const char* name) {
 }  // namespace
 }  // namespace bomkl
 
-// NOLINTNEXTLINE(bugprone-throw-keyword-missing,bugprone-unused-raii): nanobind's macro
 NB_MODULE(_core, m) {
     using namespace bomkl;
     m.doc() = "The compiled core of bomkl.";
+    // NOLINTNEXTLINE(bugprone-throw-keyword-missing,bugprone-unused-raii): it registers the exception
     nb::exception<NotFiniteError>(m, "NotFiniteError", PyExc_ValueError);
     bind_engine<float>(m, "Engine32");
     bind_engine<double>(m, "Engine64");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <limits>
+#include <utility>
 
 #include "kernel_values.hpp"
 
@@ -119,22 +120,32 @@ T relate_slot(const Rows<T>& rows, int first, int begin, int end, const T* colum
     return least;
 }
 
+// Two vectors after pairs of their entries have changed places at a distance: the low half of it, or the high one.
+template <class T, int distance, bool high, int... l>
+[[gnu::always_inline]] inline Vec<T> exchanged(Vec<T> a, Vec<T> b, std::integer_sequence<int, l...>) {
+    constexpr int W = Simd<T>::width;
+    constexpr auto from = [](int at) {
+        return high ? (at & distance ? W + at : at + distance) : (at & distance ? W + at - distance : at);
+    };
+#ifdef __clang__
+    return __builtin_shufflevector(a, b, from(l)...);
+#else
+    return __builtin_shuffle(a, b, typename Simd<T>::Int{from(l)...});
+#endif
+}
+
 // A square of vectors, rows becoming columns: pairs of entries change places at a distance of 1, then 2, 4 ...
 template <class T, int distance = 1>
 [[gnu::always_inline]] inline void transpose(Vec<T> (&m)[Simd<T>::width]) {
     constexpr int W = Simd<T>::width;
     if constexpr (distance < W) {
-        typename Simd<T>::Int low, high;
-        for (int l = 0; l < W; ++l) {
-            low[l] = l & distance ? W + l - distance : l;
-            high[l] = l & distance ? W + l : l + distance;
-        }
+        constexpr std::make_integer_sequence<int, W> entries;
 #pragma GCC unroll 16
         for (int i = 0; i < W; ++i) {
             if (i & distance) continue;
             const Vec<T> a = m[i], b = m[i + distance];
-            m[i] = __builtin_shuffle(a, b, low);
-            m[i + distance] = __builtin_shuffle(a, b, high);
+            m[i] = exchanged<T, distance, false>(a, b, entries);
+            m[i + distance] = exchanged<T, distance, true>(a, b, entries);
         }
         transpose<T, distance * 2>(m);
     }

@@ -12,7 +12,7 @@ REGRESSION_LOSSES = ("epsilon_insensitive", "squared")
 
 @dataclass(frozen=True)
 class Uniform:
-    """Every kernel weighs the same, always.
+    """All kernels have the same weight, always.
 
     Examples
     --------
@@ -24,19 +24,19 @@ class Uniform:
 
 @dataclass(frozen=True)
 class Hedge:
-    """Discount the weight of a kernel by gamma to the power of its loss (Freund and Schapire, 1997).
+    """Multiply the weight of each kernel by gamma to the power of its loss (Freund and Schapire, 1997).
 
     Parameters
     ----------
     gamma : float, default=0.99
         Discount, in (0, 1).
     loss : {"hinge", "zero_one", "epsilon_insensitive", "squared"}, default="hinge"
-        What a kernel is charged for; the first two classify, the last two regress.
+        The loss of a kernel: one of the first two for classes, one of the last two for numbers.
     share : float, default=0.0
-        Fixed share (Herbster and Warmuth, 1998): the fraction of all weight that is dealt out evenly after every row,
-        so that a kernel can come back after a change; in [0, 1).
+        Fixed share (Herbster and Warmuth, 1998), in [0, 1): the part of all weight that is shared out evenly after
+        every row, so that a kernel can come back after a change.
     discount : {"always", "selected"}, default="always"
-        Whether a kernel that was not selected for an update is charged too.
+        Whether every kernel pays for its loss, or only the kernels that were selected to learn.
 
     Examples
     --------

@@ -19,7 +19,7 @@ _FIRST_REPORT = 64
 
 @dataclass(frozen=True)
 class Progress:
-    """How an estimator does after some rows of a stream.
+    """A report on an estimator after some rows of a stream.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class Progress:
         Mean error of all of them: the share of mistakes of a classifier (a zero margin is a mistake), the mean absolute
         error of a regressor.
     error_since_last : float
-        The same over the rows since the record before.
+        The same over the rows since the last report.
     support_vectors : int
         Support vectors, summed over the kernels (and the classes).
     kernels : tuple of str
@@ -68,18 +68,18 @@ def progressive_validation(
     classes: Sequence[Any] | None = None,
     every: int | None = None,
 ) -> Iterator[Progress]:
-    """Learn from a stream and report the error of predictions, each made just before its row was learned from.
+    """Learn from a stream and report the error: each row is predicted before the estimator learns from it.
 
     Parameters
     ----------
     estimator : object
-        Anything with ``score_and_learn(X, y)``; it goes on from what it has learned already.
+        Any object with ``score_and_learn(X, y)``. If it has learned before, it goes on.
     blocks : iterable of (X, y)
         Rows and labels, for example a `bomkl.streams.Stream`.
     classes : sequence or None, default=None
-        All classes, for a classifier that has not learned any row yet; None: those of the first block.
+        All classes, for a classifier that has not learned yet. None: the classes of the first block.
     every : int or None, default=None
-        Rows from one record to the next; None: after 64 rows, and whenever their number has doubled.
+        Rows between reports. None: after 64 rows, and each time the number of rows has doubled.
 
     Yields
     ------
@@ -138,7 +138,7 @@ def read_progress(lines: str | os.PathLike[str] | Iterable[str]) -> list[Progres
 
 
 class ProgressiveValidation:
-    """Progressive validation one block at a time; what it has counted can be saved and gone on from.
+    """Progressive validation, one block at a time. What it has counted can be saved and continued.
 
     Parameters
     ----------
@@ -149,9 +149,9 @@ class ProgressiveValidation:
     every : int or None, default=None
         As for `progressive_validation`.
     tally : Tally or None, default=None
-        What an earlier validation of the same stream had counted; None: nothing yet.
+        What an earlier validation of the same stream has counted. None: nothing yet.
     observe : callable or None, default=None
-        Called with the predictions of some rows, made just before they were learned from.
+        Called with the predictions of some rows, made before the estimator learned from them.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class ProgressiveValidation:
         self.tally = tally or Tally(next_report=every or _FIRST_REPORT)
 
     def learn(self, X: Any, y: Any, sample_weight: Any = None) -> list[Progress]:
-        """Predict some rows, each just before it is learned from, and learn from them.
+        """Predict each row, then learn from it.
 
         Parameters
         ----------
@@ -183,7 +183,7 @@ class ProgressiveValidation:
         Returns
         -------
         list of Progress
-            The records that fall among these rows; most often none.
+            The reports that fall among these rows; often there is none.
         """
         tally, start, records = self.tally, 0, []
         while start < len(y):
@@ -206,7 +206,7 @@ class ProgressiveValidation:
         return records
 
     def finish(self) -> list[Progress]:
-        """Report rows that no record has covered yet.
+        """Return a report of the rows since the last one.
 
         Returns
         -------
@@ -221,7 +221,7 @@ class ProgressiveValidation:
         return [record]
 
     def current(self) -> Progress:
-        """Tell how the estimator does by now, without a record being made of it.
+        """Return the progress so far, without making a report of it.
 
         Returns
         -------
@@ -246,8 +246,8 @@ def row_errors(
 ) -> NDArray[np.float64]:
     """Error of each row: 0 or 1 for a classifier, the absolute difference for a regressor.
 
-    A row is judged by the classes that had come before it, so the errors do not depend on how rows are grouped. A label
-    that comes for the first time is a mistake, and so is a zero margin between two classes.
+    Only the classes that came before a row count for it, so the errors do not depend on how rows are grouped. A label
+    that comes for the first time is a mistake, and so is a margin of zero between two classes.
 
     Parameters
     ----------
@@ -291,7 +291,7 @@ def _first_rows(classes: NDArray[Any], y: NDArray[Any], known: Iterable[Any] | N
 
 
 def predictions_of(estimator: Any, margins: NDArray[np.float64]) -> NDArray[Any]:
-    """Predictions that margins stand for: labels of a classifier, the numbers themselves of a regressor.
+    """Turn margins into predictions: the labels of a classifier, the numbers of a regressor.
 
     Parameters
     ----------

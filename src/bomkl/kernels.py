@@ -1,7 +1,7 @@
-"""Kernels: what a user configures. Each is a map of the inner product and the two squared norms.
+"""Kernels: they measure how similar two rows are.
 
-The compiled core evaluates the kernels of this module itself; any other callable ``k(X, Z) -> matrix`` works too and is
-called once per block of rows.
+The compiled core computes the kernels of this module. Any other function ``k(X, Z) -> matrix`` works as well; it is
+called once for each block of rows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def squared_distances(X: Matrix, Z: Matrix) -> Matrix:
 
 @dataclass(frozen=True)
 class Kernel:
-    """What all kernels of the compiled core are: parameters that check themselves, and the same map in three forms.
+    """Base of the kernels that the compiled core computes.
 
     A subclass is a frozen dataclass. ``cpp/kernels`` holds the map for the engine under the same name; `numbers` are
     its constants. `operators` is the map for ONNX, and `_matrix` the one that tests compare both with.

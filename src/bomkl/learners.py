@@ -1,4 +1,4 @@
-"""Update rules of one kernel's classifier: what a user configures; the rules themselves are in the compiled core."""
+"""Learners: the update rule of each kernel's function. The rules themselves are in the compiled core."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bomkl._validation import (
 
 @dataclass(frozen=True)
 class Learner:
-    """What all learners are: parameters that check themselves, for the compiled rule of the same name.
+    """Base of the learners.
 
     A subclass is a frozen dataclass of numbers and flags. ``cpp/learners`` holds its rule, under the same name and with
     the same parameters.
@@ -69,16 +69,16 @@ class PA(Learner):
 class SPA(Learner):
     """Sparse passive-aggressive learning: the paper's own rule.
 
-    A row of loss l becomes support with probability min(alpha, l) / beta.
+    A row with loss l is stored with probability min(alpha, l) / beta.
 
     Parameters
     ----------
     eta : float, default=0.1
-        Aggressiveness, > 0.
+        Step size, > 0.
     alpha : float, default=1.0
-        Loss above which a row is no likelier to be kept, > 0.
+        A row with a loss above this is stored with the same probability as one at this loss, > 0.
     beta : float, default=3.0
-        Sparsity: at most alpha / beta of all rows are kept in expectation; >= alpha.
+        Sparsity, >= alpha: on average at most alpha / beta of all rows are stored.
 
     Examples
     --------
@@ -104,7 +104,7 @@ class SPA(Learner):
 
 @dataclass(frozen=True)
 class RBP(Learner):
-    """Random budget perceptron: over budget, drop a random old row (Cavallanti et al., 2007).
+    """Random budget perceptron: over the budget, drop a random row (Cavallanti et al., 2007).
 
     Examples
     --------
@@ -118,13 +118,13 @@ class RBP(Learner):
 
 @dataclass(frozen=True)
 class Forgetron(Learner):
-    """Self-tuned Forgetron: over budget, shrink all coefficients and drop the oldest row (Dekel et al., 2005).
+    """Self-tuned Forgetron: over the budget, shrink all coefficients and drop the oldest row (Dekel et al., 2005).
 
     Parameters
     ----------
     may_grow : bool, default=False
-        Where the rule allows either a factor below 1 or one above some number larger than 1, take the latter, as the
-        paper's tables do. The coefficients then grow at times, against the algorithm's definition.
+        Whether coefficients may grow. If the rule allows a factor below 1 and one above 1, the larger one is used, as
+        in the paper's tables. The authors of the Forgetron always use the smaller one.
 
     Examples
     --------
@@ -176,15 +176,16 @@ class BOGD(Learner):
 class BPAS(Learner):
     """Budget passive-aggressive learning, simple variant (Wang and Vucetic, 2010).
 
-    Over budget, the new row takes over the projection of the row that costs least to drop.
+    When the budget is full, the row whose removal changes the function least is dropped, and its projection on the new
+    row is kept.
 
     Parameters
     ----------
     C : float, default=0.1
         Largest step, > 0.
     unit_norm : bool, default=False
-        Take k(x, x) as 1 for every kernel when a row replaces another, as the paper's tables do. For kernels where it
-        is not 1, such as polynomials, the projection is then wrong and the coefficients grow; they stop at 10^6.
+        Whether to compute as if k(x, x) were 1 for every kernel when a row is replaced, as in the paper's tables. For
+        other kernels, such as polynomials, the projection is then wrong and coefficients grow, up to 10^6.
 
     Examples
     --------
@@ -206,15 +207,15 @@ class BPAS(Learner):
 
 @dataclass(frozen=True)
 class Projectron(Learner):
-    """Project a misclassified row on the support unless that loses too much (Orabona et al., 2009).
+    """Project a misclassified row onto the stored rows, or store it if it is too far from them (Orabona et al., 2009).
 
     Parameters
     ----------
     threshold : float, default=0.1
-        A row whose distance to the span of the support is above this becomes support, > 0. At the budget every row is
-        projected.
+        A row is stored if its distance to the span of the stored rows is above this, > 0. When the budget is full,
+        every row is projected.
     margin_updates : bool, default=False
-        Also update on rows that are right but inside the margin: Projectron++.
+        Whether to learn also from rows that are right, but inside the margin: Projectron++.
 
     Examples
     --------
@@ -235,14 +236,14 @@ class Projectron(Learner):
 class FOGD(Learner):
     """Online gradient descent on random Fourier features of each kernel (Lu et al., 2016).
 
-    A kernel's function is a weighted sum of cosines and sines of the row at random frequencies, so that no row is
-    stored and memory never grows. Classification has the hinge loss, regression the squared loss. All kernels need a
-    Fourier transform: those of `bomkl.kernels` that are functions of a distance.
+    The function of a kernel is a weighted sum of cosines and sines of the row at random frequencies. No row is stored,
+    and memory never grows. The loss is the hinge loss for classes and the squared loss for numbers. All kernels must
+    have a Fourier transform: take those of `bomkl.kernels` that depend on a distance.
 
     Parameters
     ----------
     n_frequencies : int, default=256
-        Number of random frequencies, 1 to 1000000; each makes two features of every kernel.
+        Number of random frequencies, 1 to 1000000. Each gives two features for every kernel.
     eta : float, default=0.2
         Step size, > 0.
 
@@ -272,14 +273,14 @@ class FOGD(Learner):
 class NOGD(Learner):
     """Online gradient descent on Nystrom features of each kernel (Lu et al., 2016).
 
-    The first `budget` rows with a loss become support, by kernel gradient descent. From then on a kernel's function
-    moves in the span of the largest eigenvectors of their kernel matrix only, and no row comes or goes. Classification
-    has the hinge loss, regression the squared loss.
+    The first `budget` rows with a loss become support vectors, by kernel gradient descent. After that no row is stored
+    or dropped: only the weights of the largest eigenvectors of their kernel matrix change. The loss is the hinge loss
+    for classes and the squared loss for numbers.
 
     Parameters
     ----------
     rank : float, default=0.2
-        Number of eigenvectors, as a part of the budget: above 0, at most 1.
+        Number of eigenvectors as a share of the budget: above 0, at most 1.
     eta : float, default=0.2
         Step size, > 0.
 

@@ -25,23 +25,22 @@ from bomkl.budget.merging import merge_budget
 def merge(models: Sequence[Any]) -> Any:
     """Make one model from models that have learned from different rows.
 
-    `AutoMKLClassifier` and `AutoMKLRegressor` with ``update="rounds"`` are sums of information. Copies of one model,
-    the *head* (by pickle, `copy.deepcopy` or a model file), that have gone on with different rows are merged by adding
-    up what each has gained; with the squared loss, each kernel then is what it would have learned from all those rows.
-    The head must have seen four budgets, so that all copies have the same kernels.
+    Auto models with ``update="rounds"``: copy one model, by pickle, `copy.deepcopy` or a model file, after it has
+    learned from at least four budgets of rows. Let each copy learn from other rows. `merge` adds up what the copies
+    have learned. With the squared loss, each kernel then is what it would have learned from all these rows.
 
-    For `BudgetMKLClassifier` and `BudgetMKLRegressor` merging is a best effort: the mean of the models, on the rows of
-    them that matter most, as many as the budget allows. It is less accurate than one model that has seen all rows.
+    Budget models: the result is an approximate mean of the models. It keeps the stored rows that matter most, as many
+    as the budget allows, and is less accurate than one model that has learned from all rows.
 
     Parameters
     ----------
     models : sequence of estimators
-        Fitted, of one class and with the same settings. They are not changed.
+        Fitted models of one class with the same settings. They are not changed.
 
     Returns
     -------
     model : estimator
-        A new one, of the same class.
+        A new model of the same class.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Model files: one file, versioned, checksummed, without pickle, written so that an old file is never lost.
+"""Model files: one file with a version and a checksum, without pickle. An old file is never lost.
 
 Layout, all numbers little-endian::
 
@@ -64,16 +64,16 @@ class Model:
 
 
 def save(estimator: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None) -> None:
-    """Save an estimator, fitted or not; a file that is already there is replaced only when the new one is complete.
+    """Save an estimator, fitted or not. A file at `path` is replaced only when the new one is complete.
 
     Parameters
     ----------
     estimator : estimator of this package
-        What to save. Callables among its parameters cannot be saved.
+        The estimator. Python functions among its parameters cannot be saved.
     path : path
-        Where to.
+        The file to write.
     notes : mapping or None, default=None
-        Plain values to keep with it.
+        Plain values to store with the estimator.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def save(estimator: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] 
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Load an estimator that goes on exactly where the saved one stopped.
+    """Load an estimator, which goes on exactly where the saved one stopped.
 
     Parameters
     ----------

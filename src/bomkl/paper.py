@@ -1,7 +1,6 @@
-"""Every algorithm of the paper by the name its tables use, set to the conventions that reproduce them.
+"""Every algorithm of the paper, by its name in the tables and with the settings that reproduce them.
 
-The algorithms that vote compute in float64 whatever the rows are: signs of sums far below float32's range
-decide them.
+The algorithms that vote always compute in float64, because the sign of a tiny number can decide a vote.
 
 Examples
 --------
@@ -56,17 +55,17 @@ DEFAULT_BUDGET = 254
 class BestKernelPerceptron(BudgetMKLClassifier):
     """Perceptron(*): a Perceptron with the kernel that makes the fewest mistakes on one random permutation of the rows.
 
-    The kernel is chosen from the rows of the first call (so pass the whole training set there) unless there is only
-    one. That foresight is the paper's: a baseline no real stream can have.
+    The rows of the first call decide the kernel, so pass all rows in one call. No real stream could choose it in this
+    way; the paper uses it as a baseline.
 
     Parameters
     ----------
     kernels : "paper" or list of kernels, default="paper"
-        The kernels to choose from. With one kernel there is no choice and no foresight.
+        The kernels to choose from.
     n_jobs : int or None, default=None
-        Threads for scoring a block of rows.
+        Number of threads; -1 for all cores.
     random_state : int, RandomState or None, default=None
-        Draws the permutation.
+        Source of the random permutation.
 
     Examples
     --------
@@ -117,11 +116,11 @@ def algorithm(name: str, budget: int | None = None) -> BudgetMKLClassifier:
     Parameters
     ----------
     name : str
-        One of `ALGORITHMS`, `STOCHASTIC_COMBINATIONS` or `FEATURE_ALGORITHMS`; the prefix "BOMKC" may be left out as in
-        Table 2.
+        One of `ALGORITHMS`, `STOCHASTIC_COMBINATIONS` or `FEATURE_ALGORITHMS`. You may leave out "BOMKC", as in Table
+        2: "SPA" is "BOMKC(SPA)".
     budget : int or None, default=None
-        Support rows per kernel, for the algorithms of Table 2 and `FEATURE_ALGORITHMS`. BOMKC(SPA) is unbounded without
-        one, as published; the others then use `DEFAULT_BUDGET`.
+        Support vectors of each kernel, for the algorithms of Table 2 and `FEATURE_ALGORITHMS`. With None, BOMKC(SPA)
+        has no limit, as in the paper, and the others use `DEFAULT_BUDGET`.
 
     Returns
     -------

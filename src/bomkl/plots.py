@@ -89,7 +89,7 @@ def plot_error(records: Sequence[Record], ax: Axes | None = None) -> Figure:
     records : sequence of Progress
         From `bomkl.evaluate`: `progressive_validation`, or `read_progress` for a file.
     ax : matplotlib.axes.Axes or None, default=None
-        Where to draw; None: a new figure.
+        Axes to draw into. None: a new figure.
 
     Returns
     -------
@@ -114,7 +114,7 @@ def plot_kernel_weights(records: Sequence[Record], ax: Axes | None = None) -> Fi
     records : sequence of Progress
         From `bomkl.evaluate`: `progressive_validation`, or `read_progress` for a file.
     ax : matplotlib.axes.Axes or None, default=None
-        Where to draw; None: a new figure.
+        Axes to draw into. None: a new figure.
 
     Returns
     -------
@@ -131,7 +131,7 @@ def plot_support(records: Sequence[Record], ax: Axes | None = None) -> Figure:
     records : sequence of Progress
         From `bomkl.evaluate`: `progressive_validation`, or `read_progress` for a file.
     ax : matplotlib.axes.Axes or None, default=None
-        Where to draw; None: a new figure.
+        Axes to draw into. None: a new figure.
 
     Returns
     -------
@@ -148,7 +148,7 @@ def plot_kernels(estimator: Any, ax: Axes | None = None) -> Figure:
     estimator : estimator
         A fitted estimator of this package.
     ax : matplotlib.axes.Axes or None, default=None
-        Where to draw; None: a new figure.
+        Axes to draw into. None: a new figure.
 
     Returns
     -------
@@ -177,9 +177,9 @@ def plot_decision(estimator: Any, X: Any, y: Any, ax: Axes | None = None, resolu
     y : array-like of shape (n_samples,)
         Their labels or targets.
     ax : matplotlib.axes.Axes or None, default=None
-        Where to draw; None: a new figure.
+        Axes to draw into. None: a new figure.
     resolution : int, default=100
-        Points along each side at which the model is asked.
+        Number of points along each side where the model predicts.
 
     Returns
     -------

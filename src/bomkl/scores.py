@@ -24,15 +24,16 @@ def score_model(estimator: Any, blocks: Iterable[Any]) -> dict[str, Any]:
     estimator : object
         A fitted classifier or regressor.
     blocks : iterable of (X, y)
-        Rows and labels; with an attribute ``weight``, as blocks of a `bomkl.streams.Stream` have, rows count by it.
+        Rows and labels. A block may have an attribute ``weight``, as those of a `bomkl.streams.Stream`; it holds the
+        weight of each row.
 
     Returns
     -------
     dict
-        Of a classifier: rows, accuracy, error rate, log loss (where it has probabilities), AUC (of more than two
-        classes, the mean of each against the others) and confusion, the numbers of rows by label and prediction. Of a
-        regressor: rows, mean absolute error, root mean squared error, R2, and where it has intervals, their coverage
-        and mean width. A score that these rows do not define is None.
+        For a classifier: rows, accuracy, error rate, log loss (if it has probabilities), AUC (with more than two
+        classes, the mean of each class against the others) and the confusion matrix. For a regressor: rows, mean
+        absolute error, root mean squared error, R2, and the coverage and mean width of its intervals, if it has any. A
+        score that these rows do not define is None.
 
     Examples
     --------

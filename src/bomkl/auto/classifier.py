@@ -26,60 +26,62 @@ from bomkl.progress import learning_bar
 class AutoMKLClassifier(OnlineClassifier, AutoEstimator):  # type: ignore[misc]
     """Budget online multiple kernel classification with nothing to tune.
 
-    A pool of ten kernels on one bounded set of stored rows and a linear model; each is an online Newton logistic
-    regression, and their combination is learned as well. Scales, widths and landmarks come from rows already seen. The
-    result does not depend on how the rows are split into calls.
+    The model combines ten kernels on one bounded set of stored rows, a linear model and trees. It learns each of them,
+    and how to combine them, from every row. Scales and widths come from rows that it has already seen. The result does
+    not depend on how you split the rows into calls.
 
     Parameters
     ----------
     budget : int, default=1000
-        Largest number of stored rows. Memory and time a row grow with its square.
+        Largest number of stored rows. Memory, and the time for a row, grow with its square.
     drift : {None, "adapt"}, default=None
-        "adapt" for streams whose distribution changes: it recovers from changes and takes about three times as long.
+        "adapt" for a stream that changes over time. The model then follows the changes, and takes at least three times
+        as long to learn.
     update : {"rows", "rounds"}, default="rows"
-        When the model learns: after every row, or, for large tables, in rounds that grow with the rows seen. Rounds
-        take less than half the time on one thread, use all threads of `n_jobs`, and can be split over machines
-        (`bomkl.merge`, `bomkl.dask`). Predictions include every row given so far either way.
+        When the model learns: after every row, or in rounds, which suit large tables. Rounds take less than half the
+        time on one thread, use all threads of `n_jobs`, and can be split over machines (`bomkl.merge`, `bomkl.dask`).
+        Predictions include every row given so far in both cases.
     trees : bool, default=True
-        Whether boosted trees and a forest, grown from a bounded sample of the stream, are among the components. They
-        lower the error where columns matter at thresholds, and take about a third of the time. With
-        ``update="rounds"``, and for more than 512 columns, there are none.
+        Whether to use trees beside the kernels: boosted trees and a forest, grown from a bounded sample of the stream.
+        They lower the error if columns matter at thresholds, and take about a third of the time. There are no trees
+        with ``update="rounds"`` or for more than 512 columns.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes; "balanced" needs all labels and so works with `fit` only.
+        Weights of the classes. "balanced" must see all labels first, so it works with `fit` only.
     device : {"cpu", "cuda", "auto"}, default="cpu"
         Where the model learns: on the processor, or on a GPU through PyTorch (``pip install 'bomkl[gpu]'``). "auto"
-        takes a GPU where there is one. Trees, rows of more than 512 columns and the first 256 rows stay with the
-        processor. What is learned does not depend on it but for rounding, and a model may go on elsewhere.
+        uses a GPU if there is one. The processor always keeps the trees, the first 256 rows, and rows of more than 512
+        columns. The result is the same except for rounding, and you may change the device of a model at any time.
     types : dict of column to {"number", "boolean", "category", "date"} or None, default=None
-        What columns of a table hold; others are taken as the table has them, or as their first cells look.
+        What columns of a table hold. For all other columns, the types of the table or their first values decide.
     n_jobs : int or None, default=None
-        Threads; -1 for all cores. The result does not depend on it.
+        Number of threads; -1 for all cores. The result does not depend on it.
     random_state : int, RandomState or None, default=None
-        Source of all random draws.
+        Source of all random numbers.
     verbose : int, default=0
-        Above 0, a progress bar on stderr while the model learns.
+        If above 0, show a progress bar on stderr while the model learns.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The labels seen or declared so far.
+        The labels that were seen or declared so far.
     kernels_ : list of PoolMember
         The pool: kernels, the linear model and trees. Each has a ``name``, its ``kernel`` and the ``view`` of the
         columns that the kernel works on.
     kernel_weights_ : ndarray of shape (n_kernels,)
-        Part of each component in the combination, sum 1.
+        Weight of each member of the pool in the combination. The weights sum to 1.
     component_errors_ : ndarray of shape (n_kernels,)
-        Share of the rows that each component alone predicted wrongly just before they were learned from.
+        Share of the rows that each member alone predicted wrongly, each before the model learned from it.
     support_vectors_ : ndarray of shape (n_rows, n_features_in_)
         Stored rows.
     n_support_ : ndarray of shape (n_kernels,)
-        Landmarks of each component among them.
+        Number of stored rows that each member uses as landmarks.
     n_seen_ : int
-        Rows learned.
+        Number of rows that the model has learned from.
     mistakes_ : int
-        Rows that were predicted wrongly before the model learned from them; a score of zero is a mistake.
+        Number of rows that were predicted wrongly, each before the model learned from it. A score of zero is a
+        mistake.
     nbytes_ : int
-        Memory the learned arrays take.
+        Memory of the learned arrays, in bytes.
     n_features_in_ : int
         Number of columns.
 
@@ -133,8 +135,8 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):  # type: ignore[misc]
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows.
         shuffle : bool, default=False
-            Take the rows in an order drawn from `random_state`. Use it for tables that are sorted, by label, time or
-            place: the budget is filled by the first rows, which must be like the rest.
+            Whether to learn from the rows in a random order. Use it for sorted tables: the first rows fill the budget,
+            so they must be like the rest.
 
         Returns
         -------
@@ -168,11 +170,11 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):  # type: ignore[misc]
         return _probabilities(margins, len(now.classes_))
 
     def predict_log_proba(self, X: Any) -> Float:
-        """Return logarithms of the probabilities of the classes, also of those too small to be told from zero.
+        """Return the logarithms of the probabilities, also of those that are too small for a float.
 
         Parameters
         ----------
-        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+        X : array-like, table or sparse matrix of shape (n_samples, n_features)
             Rows.
 
         Returns
@@ -189,19 +191,19 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):  # type: ignore[misc]
         return np.asarray(margins - np.logaddexp.reduce(margins, axis=1, keepdims=True))
 
     def learn_one(self, x: Any, y: Any) -> Any:
-        """Learn from one row and return its margin just before: `score_and_learn` of a single row, in one step.
+        """Learn from one row, and return the margin that was predicted before: `score_and_learn` for one row.
 
         Parameters
         ----------
         x : array-like of shape (n_features,), dict or Series
-            The row. By names of columns where the model was fitted with names.
+            The row. A dict or Series names the columns; the model must know these names.
         y : label
             Its label.
 
         Returns
         -------
         margin : float or ndarray of shape (n_classes,)
-            As `score_and_learn` gives it.
+            As `score_and_learn` returns it.
         """
         code = self._code_of(y) if self.class_weight is None else None
         scores = None if code is None else self._learn_one(x, code)
@@ -257,7 +259,7 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):  # type: ignore[misc]
 
     @property
     def mistakes_(self) -> int:
-        """Rows predicted wrongly just before they were learned from."""
+        """Number of rows that were predicted wrongly, each before the model learned from it."""
         check_is_fitted(self)
         return self._mistakes
 

@@ -302,7 +302,7 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
 
     @property
     def n_seen_(self) -> int:
-        """Number of rows learned."""
+        """Number of rows that the model has learned from."""
         check_is_fitted(self)
         return self._learner.seen
 
@@ -313,36 +313,36 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
 
     @property
     def kernel_weights_(self) -> Float:
-        """Part of each component in the combination; zero for those that were dropped, sum 1."""
+        """Weight of each member in the combination; zero for those that were dropped. The weights sum to 1."""
         return self._leader.kernel_weights()
 
     @property
     def component_errors_(self) -> Float:
-        """Error of each component on the rows it scored before learning them: mistakes a row, or mean squared error."""
+        """Error of each member alone, each row predicted before learning: share of mistakes, or mean squared error."""
         return self._leader.component_errors()
 
     @property
     def n_support_(self) -> NDArray[np.int64]:
-        """Number of landmarks of each component; the linear one has none."""
+        """Number of landmarks of each member; the linear model and trees have none."""
         return self._leader.n_support()
 
     @property
     def support_vectors_(self) -> Float:
-        """The stored rows: all while the budget lasts, then the landmarks."""
+        """The stored rows: all of them until the budget is full, then the landmarks."""
         rows = self._leader.stored_rows()
         return rows if rows.size else np.empty((0, self._n_columns()))
 
     @property
     def nbytes_(self) -> int:
-        """Memory the learned arrays take, in bytes."""
+        """Memory of the learned arrays, in bytes."""
         check_is_fitted(self)
         return _array_bytes(self._learner)
 
     @property
     def feature_importances_(self) -> Float:
-        """Relevance of each column for the prediction, sum 1: how steeply the score changes along it, on average.
+        """How much each column matters: how steeply the score changes along it, on average. The values sum to 1.
 
-        For a table, in the order of its columns. All zeros before the model has seen enough rows to tell.
+        For a table, they are in the order of its columns. They are zero until the model has seen enough rows.
         """
         importances = relevance_shares(self._leader)
         if importances is None:
@@ -364,7 +364,7 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def explain(self, x: Any) -> Explanation:
-        """Tell which stored rows and which kernels made the prediction of one row.
+        """Explain the prediction of one row: what each column, kernel and stored row contributed.
 
         Parameters
         ----------
@@ -374,8 +374,8 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         explanation : Explanation
-            What each column, each kernel and each stored row added to the score. With ``drift="adapt"`` that of the
-            leading learner.
+            What each column, kernel and stored row added to the score. With ``drift="adapt"`` it explains the
+            learner that counts most.
         """
         check_is_fitted(self)
         if not sp.issparse(x) and not is_table(x):
@@ -386,12 +386,12 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         return explain_row(self._leader, row, self._sign(), self._columns_of_features())
 
     def plot_weights(self, ax: Any = None) -> Figure:
-        """Draw the weight and the error of each component.
+        """Draw the weight and the error of each member of the pool.
 
         Parameters
         ----------
         ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a new figure.
+            Axes to draw into. None: a new figure.
 
         Returns
         -------

@@ -37,33 +37,37 @@ def _has_intervals(model: Any) -> bool:
 class AutoMKLRegressor(OnlineRegressor, AutoEstimator):  # type: ignore[misc]
     """Budget online multiple kernel regression with nothing to tune.
 
-    The same pool of kernels, stored rows and combination as `AutoMKLClassifier`, each kernel an online Newton (Kalman)
-    regression of the target, which is scaled in the stream.
+    The model has the same kernels, stored rows and combination as `AutoMKLClassifier`. It scales the target itself.
 
     Parameters
     ----------
     budget : int, default=1000
-        Largest number of stored rows. Memory and time a row grow with its square.
+        Largest number of stored rows. Memory, and the time for a row, grow with its square.
     loss : {"squared", "huber"}, default="squared"
-        "huber" for targets with outliers: linear beyond one (robust) standard deviation of the target.
+        "huber" for targets with outliers: beyond one (robust) standard deviation of the target, it grows linearly.
     drift : {None, "adapt"}, default=None
-        "adapt" for streams whose distribution changes: it recovers from changes and takes about three times as long.
+        "adapt" for a stream that changes over time. The model then follows the changes, and takes at least three times
+        as long to learn.
     update : {"rows", "rounds"}, default="rows"
-        When the model learns: after every row, or, for large tables, in rounds that grow with the rows seen. Rounds
-        take less than half the time on one thread, use all threads of `n_jobs`, and can be split over machines
-        (`bomkl.merge`, `bomkl.dask`). Predictions include every row given so far either way.
+        When the model learns: after every row, or in rounds, which suit large tables. Rounds take less than half the
+        time on one thread, use all threads of `n_jobs`, and can be split over machines (`bomkl.merge`, `bomkl.dask`).
+        Predictions include every row given so far in both cases.
     device : {"cpu", "cuda", "auto"}, default="cpu"
         Where the model learns: on the processor, or on a GPU through PyTorch (``pip install 'bomkl[gpu]'``). "auto"
-        takes a GPU where there is one. Trees, rows of more than 512 columns and the first 256 rows stay with the
-        processor. What is learned does not depend on it but for rounding, and a model may go on elsewhere.
+        uses a GPU if there is one. The processor always keeps the trees, the first 256 rows, and rows of more than 512
+        columns. The result is the same except for rounding, and you may change the device of a model at any time.
+    trees : bool, default=True
+        Whether to use trees beside the kernels: boosted trees and a forest, grown from a bounded sample of the stream.
+        They lower the error if columns matter at thresholds, and take about a third of the time. There are no trees
+        with ``update="rounds"`` or for more than 512 columns.
     types : dict of column to {"number", "boolean", "category", "date"} or None, default=None
-        What columns of a table hold; others are taken as the table has them, or as their first cells look.
+        What columns of a table hold. For all other columns, the types of the table or their first values decide.
     n_jobs : int or None, default=None
-        Threads; -1 for all cores. The result does not depend on it.
+        Number of threads; -1 for all cores. The result does not depend on it.
     random_state : int, RandomState or None, default=None
-        Source of all random draws.
+        Source of all random numbers.
     verbose : int, default=0
-        Above 0, a progress bar on stderr while the model learns.
+        If above 0, show a progress bar on stderr while the model learns.
 
     Attributes
     ----------
@@ -71,17 +75,17 @@ class AutoMKLRegressor(OnlineRegressor, AutoEstimator):  # type: ignore[misc]
         The pool: kernels, the linear model and trees. Each has a ``name``, its ``kernel`` and the ``view`` of the
         columns that the kernel works on.
     kernel_weights_ : ndarray of shape (n_kernels,)
-        Part of each component in the combination, sum 1.
+        Weight of each member of the pool in the combination. The weights sum to 1.
     component_errors_ : ndarray of shape (n_kernels,)
-        Mean squared error of each component on the rows it scored before learning them.
+        Mean squared error of each member alone, each row predicted before the model learned from it.
     support_vectors_ : ndarray of shape (n_rows, n_features_in_)
         Stored rows.
     n_support_ : ndarray of shape (n_kernels,)
-        Landmarks of each component among them.
+        Number of stored rows that each member uses as landmarks.
     n_seen_ : int
-        Rows learned.
+        Number of rows that the model has learned from.
     nbytes_ : int
-        Memory the learned arrays take.
+        Memory of the learned arrays, in bytes.
     n_features_in_ : int
         Number of columns.
 
@@ -134,8 +138,8 @@ class AutoMKLRegressor(OnlineRegressor, AutoEstimator):  # type: ignore[misc]
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows.
         shuffle : bool, default=False
-            Take the rows in an order drawn from `random_state`. Use it for tables that are sorted, by label, time or
-            place: the budget is filled by the first rows, which must be like the rest.
+            Whether to learn from the rows in a random order. Use it for sorted tables: the first rows fill the budget,
+            so they must be like the rest.
 
         Returns
         -------
@@ -155,7 +159,7 @@ class AutoMKLRegressor(OnlineRegressor, AutoEstimator):  # type: ignore[misc]
         X : array-like, table or sparse matrix of shape (n_samples, n_features)
             Rows.
         return_std : bool, default=False
-            Also return the standard deviation of the error that is to be expected for each row.
+            Whether to return the expected standard deviation of each error as well.
 
         Returns
         -------
@@ -174,20 +178,20 @@ class AutoMKLRegressor(OnlineRegressor, AutoEstimator):  # type: ignore[misc]
 
     @available_if(_has_intervals)  # type: ignore[untyped-decorator]
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Float:
-        """Predict intervals that the targets of rows lie in.
+        """Predict an interval for the target of each row.
 
         Parameters
         ----------
         X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
             Rows.
         coverage : float, default=0.9
-            Share of the targets that should lie within, from 0.5 to 0.99.
+            Share of the targets that should lie inside, from 0.5 to 0.99.
 
         Returns
         -------
         intervals : ndarray of shape (n_samples, 2)
-            Lower and upper end. They are wide where errors of rows like this one were large, and calibrated on the
-            last rows, each of which was predicted before it was learned from.
+            Lower and upper end. An interval is wide if the errors of similar rows were large. The widths are
+            calibrated on the last rows, each predicted before the model learned from it.
 
         Examples
         --------
@@ -216,12 +220,12 @@ class AutoMKLRegressor(OnlineRegressor, AutoEstimator):  # type: ignore[misc]
         return errors.settled()
 
     def learn_one(self, x: Any, y: float) -> float:
-        """Learn from one row and return its prediction just before: `score_and_learn` of a single row, in one step.
+        """Learn from one row, and return what was predicted before: `score_and_learn` for one row.
 
         Parameters
         ----------
         x : array-like of shape (n_features,), dict or Series
-            The row. By names of columns where the model was fitted with names.
+            The row. A dict or Series names the columns; the model must know these names.
         y : float
             Its target.
 

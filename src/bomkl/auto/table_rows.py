@@ -27,7 +27,7 @@ class TableRows:
 
     @property
     def encoder_(self) -> TableEncoder | None:
-        """The encoder of the tables that were learned; None for a model that learned from matrices."""
+        """The encoder of the model's tables; None if the model learns from matrices."""
         return vars(self).get("_encoder")
 
     def _table(self, X: Any, first: bool) -> Table | None:

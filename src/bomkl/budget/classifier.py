@@ -21,42 +21,42 @@ from bomkl.learners import Learner
 
 
 class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):  # type: ignore[misc]
-    """Budget online multiple kernel classification: learner times combiner on one shared pool of support rows.
+    """Budget online multiple kernel classification: you choose the kernels, the learner and the combiner.
 
-    The defaults are Algorithm 1 of the paper, BOMKC(SPA), as its tables use it. More than two classes are learned
-    one-vs-rest over the same pool.
+    The defaults are Algorithm 1 of the paper, BOMKC(SPA), as in its tables. With more than two classes, the model
+    learns each class against all others. All kernels and classes share the stored rows.
 
     Parameters
     ----------
     kernels : "paper" or list of kernels, default="paper"
-        "paper" for the paper's 16, or a list of `bomkl.kernels` and callables ``k(X, Z) -> matrix``.
+        "paper" for the 16 kernels of the paper, or a list of `bomkl.kernels` and functions ``k(X, Z) -> matrix``.
     learner : learner, default=None
-        Update rule of each kernel's classifier, one of `bomkl.learners`; None is ``SPA(eta=0.1, alpha=1.0, beta=3.0)``.
+        Update rule of each kernel's function, one of `bomkl.learners`; None is ``SPA(eta=0.1, alpha=1.0, beta=3.0)``.
     combiner : combiner, default=None
-        How kernels are weighted, `Hedge` or `Uniform`; None is ``Hedge(gamma=0.99, loss="hinge")``.
+        How the kernels are weighted, `Hedge` or `Uniform`; None is ``Hedge(gamma=0.99, loss="hinge")``.
     combination : {"score", "vote"}, default="score"
-        Whether the weights combine real-valued scores or signs.
+        Whether to combine the scores of the kernels or only their signs.
     selection_delta : None, float or callable, default=0.001
-        Smoothing of the probability that a kernel is selected: a number in (0, 1), or a callable of the round
-        (1, 2, ...). None selects every kernel.
+        Each row selects kernels at random, and likelier those of large weight. This is the least probability of a
+        kernel: a number in (0, 1), or a function of the number of the row (1, 2, ...). None selects all kernels.
     selection_scope : {"update", "combination", "both"}, default="update"
-        What the selection rules: which kernels are updated, which are combined while learning, or both.
+        What is selected: the kernels that learn from the row, the kernels that predict it while learning, or both.
     normalize_step : bool, default=False
-        Whether steps divide by k(x, x), as the paper's proposition has it; its tables were made without.
+        Whether to divide steps by k(x, x), as the paper's proposition does. Its tables do not.
     budget : int or None, default=None
-        Largest number of support rows of each kernel (and class). When it is full, the new row replaces the one whose
-        loss costs least, unless the learner has a rule of its own.
+        Largest number of support vectors of each kernel (and class). When it is full, a new row replaces the row whose
+        removal changes the function least, unless the learner has its own rule.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes; "balanced" needs all labels and so works with `fit` only.
+        Weights of the classes. "balanced" must see all labels first, so it works with `fit` only.
     dtype : {None, "float32", "float64"}, default=None
-        Precision of rows, kernels and scores; None takes that of the first rows (anything but float32 becomes float64).
-        Gaussian values below 2^-124 vanish in float32, below 2^-1020 in float64.
+        Precision of rows, kernels and scores. None is float32 if the first rows are, else float64. Gaussian kernels
+        below 2^-124 (float32) or 2^-1020 (float64) count as zero.
     n_jobs : int or None, default=None
-        Threads for scoring a block of rows; -1 for all cores. The result does not depend on it.
+        Number of threads; -1 for all cores. The result does not depend on it.
     random_state : int, RandomState or None, default=None
-        Source of all random draws.
+        Source of all random numbers.
     verbose : int, default=0
-        Above 0, a progress bar on stderr while `fit` learns.
+        If above 0, show a progress bar on stderr while `fit` learns.
 
     Attributes
     ----------
@@ -67,17 +67,18 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):  # type: ignore[mi
     kernel_weights_ : ndarray of shape (n_kernels,) or (n_classes, n_kernels)
         Weights of the kernels.
     n_support_ : ndarray of shape (n_kernels,) or (n_classes, n_kernels)
-        Support rows per kernel.
+        Number of support vectors of each kernel.
     support_vectors_ : ndarray or CSR matrix of shape (n_rows, n_features_in_)
-        Stored rows; without their zeros where they are wide and came as sparse rows.
+        The stored rows, which all kernels share. A CSR matrix if the rows are wide and came as sparse rows.
     dual_coef_ : ndarray of shape (n_rows, n_kernels) or (n_classes, n_rows, n_kernels)
-        Their coefficients.
+        Coefficients of the stored rows.
     n_seen_ : int
-        Rows learned.
+        Number of rows that the model has learned from.
     mistakes_ : int
-        Rows that were predicted wrongly before the model learned from them; a score of zero is a mistake.
+        Number of rows that were predicted wrongly, each before the model learned from it. A score of zero is a
+        mistake.
     kernel_mistakes_ : ndarray of shape (n_kernels,) or (n_classes, n_kernels)
-        The same for each kernel alone.
+        Mistakes of each kernel alone.
     n_features_in_ : int
         Number of columns.
 
@@ -148,21 +149,21 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):  # type: ignore[mi
         return self
 
     def learn_one(self, x: Any, y: Any) -> Any:
-        """Learn from one row and return its margin just before: `score_and_learn` of a single row, in microseconds.
+        """Learn from one row in microseconds, and return the margin that was predicted before.
 
-        The first call on a new estimator must be one that knows the classes, such as `partial_fit`.
+        The model must know the classes, so call `partial_fit` with ``classes`` first.
 
         Parameters
         ----------
         x : array-like of shape (n_features,)
-            The row. A contiguous array of the model's precision is taken as it is; anything else is converted first.
+            The row. A contiguous array of the model's precision is fastest; anything else is converted first.
         y : label
             Its label.
 
         Returns
         -------
         margin : float or ndarray of shape (n_classes,)
-            As `score_and_learn` gives it.
+            As `score_and_learn` returns it.
         """
         number = self._label_number(y)
         if number is not None and self.class_weight is None:
@@ -172,7 +173,7 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):  # type: ignore[mi
         return self.score_and_learn(one_row(x), [y])[0]
 
     def predict_one(self, x: Any) -> Any:
-        """Label of one row, in microseconds.
+        """Predict the label of one row, in microseconds.
 
         Parameters
         ----------
@@ -191,12 +192,12 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):  # type: ignore[mi
 
     @property
     def mistakes_(self) -> int:
-        """Rows predicted wrongly just before they were learned from."""
+        """Number of rows that were predicted wrongly, each before the model learned from it."""
         return self._engine.mistakes
 
     @property
     def kernel_mistakes_(self) -> NDArray[np.int64]:
-        """Rows each kernel alone predicted wrongly just before they were learned from."""
+        """Number of rows that each kernel alone predicted wrongly, each before the model learned from it."""
         return self._per_kernel(self._engine.kernel_mistakes, np.int64)
 
     def _check_parameters(self) -> None:

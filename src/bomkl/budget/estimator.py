@@ -340,19 +340,19 @@ class EngineEstimator(ShowsState, BaseEstimator):  # type: ignore[misc]
 
     @property
     def kernel_weights_(self) -> Float:
-        """Weight of each kernel in the combination; a row per class where there are more than two."""
+        """Weight of each kernel in the combination; with more than two classes, a row for each class."""
         log_weights = np.array(self._engine.log_weights).reshape(-1, len(self.kernels_))
         relative = np.exp(log_weights - log_weights.max(axis=1, keepdims=True))
         return self._per_kernel(relative / relative.sum(axis=1, keepdims=True), np.float64)
 
     @property
     def n_support_(self) -> NDArray[np.int64]:
-        """Number of support rows of each kernel."""
+        """Number of support vectors of each kernel."""
         return self._per_kernel(self._engine.n_support, np.int64)
 
     @property
     def support_vectors_(self) -> Any:
-        """The distinct rows that are stored; a CSR matrix where they are stored without their zeros."""
+        """The stored rows, each once; a CSR matrix if they are stored without their zeros."""
         return self._stored_rows(self._engine.state())
 
     def _stored_rows(self, state: dict[str, Any]) -> Any:
@@ -364,7 +364,7 @@ class EngineEstimator(ShowsState, BaseEstimator):  # type: ignore[misc]
 
     @property
     def dual_coef_(self) -> Float:
-        """Coefficient of each stored row in each kernel's expansion, zero where the kernel does not use it."""
+        """Coefficient of each stored row in the function of each kernel; zero if the kernel does not use the row."""
         state = self._engine.state()
         starts, m = state["term_starts"], len(self.kernels_)
         n_rows = len(state["rows"]) if "rows" in state else len(state["row_starts"]) - 1
@@ -376,12 +376,12 @@ class EngineEstimator(ShowsState, BaseEstimator):  # type: ignore[misc]
 
     @property
     def n_seen_(self) -> int:
-        """Number of rows learned."""
+        """Number of rows that the model has learned from."""
         return self._engine.n_seen
 
     @property
     def nbytes_(self) -> int:
-        """Memory the stored rows and coefficients take, in bytes."""
+        """Memory of the stored rows and coefficients, in bytes."""
         return self._engine.bytes
 
     def _shown_state(self) -> State:

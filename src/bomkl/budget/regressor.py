@@ -29,32 +29,32 @@ class BudgetMKLRegressor(OnlineRegressor, EngineEstimator):  # type: ignore[misc
     Parameters
     ----------
     kernels : "paper" or list of kernels, default="paper"
-        "paper" for the paper's 16, or a list of `bomkl.kernels` and callables ``k(X, Z) -> matrix``.
+        "paper" for the 16 kernels of the paper, or a list of `bomkl.kernels` and functions ``k(X, Z) -> matrix``.
     learner : learner, default=None
         Update rule of each kernel's function: PA, SPA, BOGD, BPAS, FOGD or NOGD; None is
         ``SPA(eta=0.1, alpha=1.0, beta=3.0)``.
     combiner : combiner, default=None
-        How kernels are weighted, `Hedge` or `Uniform`; None is ``Hedge(gamma=0.99, loss="epsilon_insensitive")``.
+        How the kernels are weighted, `Hedge` or `Uniform`; None is ``Hedge(gamma=0.99, loss="epsilon_insensitive")``.
     selection_delta : None, float or callable, default=0.001
-        Smoothing of the probability that a kernel is selected: a number in (0, 1), or a callable of the round
-        (1, 2, ...). None selects every kernel.
+        Each row selects kernels at random, and likelier those of large weight. This is the least probability of a
+        kernel: a number in (0, 1), or a function of the number of the row (1, 2, ...). None selects all kernels.
     selection_scope : {"update", "combination", "both"}, default="update"
-        What the selection rules: which kernels are updated, which are combined while learning, or both.
+        What is selected: the kernels that learn from the row, the kernels that predict it while learning, or both.
     normalize_step : bool, default=True
-        Whether steps divide by k(x, x); without it, kernels with k(x, x) above 2 can diverge.
+        Whether to divide steps by k(x, x). Without it, kernels with k(x, x) above 2 can diverge.
     epsilon : float, default=0.1
-        Errors up to this cost nothing, >= 0.
+        Errors up to this size cost nothing, >= 0.
     budget : int or None, default=None
-        Largest number of support rows of each kernel.
+        Largest number of support vectors of each kernel.
     dtype : {None, "float32", "float64"}, default=None
-        Precision of rows, kernels and scores; None takes that of the first rows (anything but float32 becomes float64).
-        Gaussian values below 2^-124 vanish in float32, below 2^-1020 in float64.
+        Precision of rows, kernels and scores. None is float32 if the first rows are, else float64. Gaussian kernels
+        below 2^-124 (float32) or 2^-1020 (float64) count as zero.
     n_jobs : int or None, default=None
-        Threads for scoring a block of rows; -1 for all cores. The result does not depend on it.
+        Number of threads; -1 for all cores. The result does not depend on it.
     random_state : int, RandomState or None, default=None
-        Source of all random draws.
+        Source of all random numbers.
     verbose : int, default=0
-        Above 0, a progress bar on stderr while `fit` learns.
+        If above 0, show a progress bar on stderr while `fit` learns.
 
     Attributes
     ----------
@@ -63,13 +63,13 @@ class BudgetMKLRegressor(OnlineRegressor, EngineEstimator):  # type: ignore[misc
     kernel_weights_ : ndarray of shape (n_kernels,)
         Weights of the kernels.
     n_support_ : ndarray of shape (n_kernels,)
-        Support rows per kernel.
+        Number of support vectors of each kernel.
     support_vectors_ : ndarray or CSR matrix of shape (n_rows, n_features_in_)
-        Stored rows; without their zeros where they are wide and came as sparse rows.
+        The stored rows, which all kernels share. A CSR matrix if the rows are wide and came as sparse rows.
     dual_coef_ : ndarray of shape (n_rows, n_kernels)
-        Their coefficients.
+        Coefficients of the stored rows.
     n_seen_ : int
-        Rows learned.
+        Number of rows that the model has learned from.
     n_features_in_ : int
         Number of columns.
 
@@ -137,12 +137,12 @@ class BudgetMKLRegressor(OnlineRegressor, EngineEstimator):  # type: ignore[misc
         return self
 
     def learn_one(self, x: Any, y: float) -> float:
-        """Learn from one row and return its prediction just before: `score_and_learn` of a single row, in microseconds.
+        """Learn from one row in microseconds, and return what was predicted before.
 
         Parameters
         ----------
         x : array-like of shape (n_features,)
-            The row. A contiguous array of the model's precision is taken as it is; anything else is converted first.
+            The row. A contiguous array of the model's precision is fastest; anything else is converted first.
         y : float
             Its target.
 

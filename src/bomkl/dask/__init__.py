@@ -1,8 +1,7 @@
-"""AutoMKL on Dask: tables larger than one machine, in rounds of sums.
+"""AutoMKL on Dask, for tables that are too large for one machine.
 
-Every task is a pure function of one partition, so that the scheduler may run it again anywhere: a worker that dies
-costs time and changes no bit of the model. The model itself stays with the client, which writes a
-checkpoint after each round.
+The workers add up what rows say, and the client holds the model. Any worker can do any task again, so a worker that
+dies costs time but does not change the model. The client can save a checkpoint after each round.
 
 >>> import dask.dataframe as dd, pandas as pd, numpy as np
 >>> from bomkl.dask import AutoMKLClassifier

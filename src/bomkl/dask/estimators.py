@@ -30,16 +30,16 @@ class _DaskEstimator(ShowsState):
     _quality: Callable[[Any, Any, Any], float]
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, target: Any = "y") -> Self:
-        """Learn from all rows once, in a drawn order.
+        """Learn from all rows once, in a random order.
 
         Parameters
         ----------
         X : Dask DataFrame or array, list of delayed partitions, or path of a Parquet file or folder
-            Rows. Delayed partitions are tables, or tuples of rows, targets and perhaps weights.
+            Rows. A delayed partition is a table, or a tuple of rows, targets and, if there are any, weights.
         y : Dask Series or array or None, default=None
-            Targets; None where they are a column of the table.
+            Targets. None: they are a column of the table.
         sample_weight : name of a column, Dask Series or array, or None, default=None
-            Weights of the rows; those of weight 0 are skipped, those above 1000 count as 1000.
+            Weights of the rows. Rows of weight 0 are skipped, and a weight above 1000 counts as 1000.
         target : name, default="y"
             Column of the targets.
 
@@ -59,7 +59,7 @@ class _DaskEstimator(ShowsState):
         X : Dask DataFrame or array, list of delayed partitions, or path of a Parquet file or folder
             Rows.
         y : Dask Series or array or None, default=None
-            Targets; None where they are a column of the table.
+            Targets. None: they are a column of the table.
         sample_weight : name of a column, Dask Series or array, or None, default=None
             Weights of the rows.
         target : name, default="y"
@@ -75,14 +75,14 @@ class _DaskEstimator(ShowsState):
         return self._learn(copy.deepcopy(self.model_), X, y, sample_weight, target, resume=False)
 
     def score(self, X: Any, y: Any = None, *, sample_weight: Any = None, target: Any = "y") -> float:
-        """Share of the rows that are predicted rightly, or the coefficient of determination.
+        """Score the model: accuracy of a classifier, R^2 of a regressor.
 
         Parameters
         ----------
         X : Dask DataFrame or array
             Rows.
         y : Dask Series or array or None, default=None
-            Labels or targets; None where they are a column of the table.
+            Labels or targets. None: they are a column of the table.
         sample_weight : name of a column, Dask Series or array, or None, default=None
             Weights of the rows.
         target : name, default="y"
@@ -91,7 +91,7 @@ class _DaskEstimator(ShowsState):
         Returns
         -------
         score : float
-            Accuracy of a classifier, R^2 of a regressor.
+            The score.
         """
         weight = X[sample_weight] if isinstance(sample_weight, str) else sample_weight
         y = X[target] if y is None else y
@@ -102,7 +102,7 @@ class _DaskEstimator(ShowsState):
         return self.model_._shown_state() if hasattr(self, "model_") else []
 
     def to_local(self) -> Any:
-        """Return the model as an estimator of `bomkl`, which needs no Dask.
+        """Return the model as an estimator that needs no Dask.
 
         Returns
         -------
@@ -115,7 +115,7 @@ class _DaskEstimator(ShowsState):
         return self.model_
 
     def predict(self, X: Any) -> Any:
-        """Predict, lazily.
+        """Predict rows; Dask tables and arrays are predicted lazily.
 
         Parameters
         ----------
@@ -199,15 +199,15 @@ class AutoMKLClassifier(_DaskEstimator, ClassifierMixin, BaseEstimator):  # type
     budget : int, default=1000
         Largest number of stored rows.
     client : distributed.Client or None, default=None
-        The cluster; None for the current client, or a new one on this machine.
+        The cluster. None: the current client, or a new cluster on this machine.
     checkpoint : path or None, default=None
-        Model file that is written after each round. Where it is there and not finished, `fit` goes on from it.
+        Model file that is written after each round. If it exists and is not finished, `fit` goes on from it.
     types : dict of column to {"number", "boolean", "category", "date"} or None, default=None
-        What columns of tables hold; others are taken as the table has them, or as their first cells look.
+        What columns of a table hold. For all other columns, the types of the table or their first values decide.
     random_state : int, RandomState or None, default=None
-        Source of all random draws.
+        Source of all random numbers.
     device : {"cpu", "cuda", "auto"}, default="cpu"
-        Where workers add up rows: "auto" uses the GPU of each worker that has one, "cuda" insists on one.
+        Where the workers compute. "auto": a worker that has a GPU uses it. "cuda": every worker must have one.
 
     Attributes
     ----------
@@ -242,7 +242,7 @@ class AutoMKLClassifier(_DaskEstimator, ClassifierMixin, BaseEstimator):  # type
         return self.to_local().classes_
 
     def predict_proba(self, X: Any) -> Any:
-        """Probabilities of the classes, lazily.
+        """Probabilities of the classes; of Dask tables and arrays lazily.
 
         Parameters
         ----------
@@ -269,17 +269,17 @@ class AutoMKLRegressor(_DaskEstimator, RegressorMixin, BaseEstimator):  # type: 
     budget : int, default=1000
         Largest number of stored rows.
     client : distributed.Client or None, default=None
-        The cluster; None for the current client, or a new one on this machine.
+        The cluster. None: the current client, or a new cluster on this machine.
     checkpoint : path or None, default=None
-        Model file that is written after each round. Where it is there and not finished, `fit` goes on from it.
+        Model file that is written after each round. If it exists and is not finished, `fit` goes on from it.
     loss : {"squared", "huber"}, default="squared"
-        What the model minimises; "huber" does not mind a few targets that are far off.
+        "huber" for targets with outliers: beyond one (robust) standard deviation of the target, it grows linearly.
     types : dict of column to {"number", "boolean", "category", "date"} or None, default=None
-        What columns of tables hold; others are taken as the table has them, or as their first cells look.
+        What columns of a table hold. For all other columns, the types of the table or their first values decide.
     random_state : int, RandomState or None, default=None
-        Source of all random draws.
+        Source of all random numbers.
     device : {"cpu", "cuda", "auto"}, default="cpu"
-        Where workers add up rows: "auto" uses the GPU of each worker that has one, "cuda" insists on one.
+        Where the workers compute. "auto": a worker that has a GPU uses it. "cuda": every worker must have one.
 
     Attributes
     ----------

@@ -1,9 +1,9 @@
-"""Learning from a table in many partitions, with any engine that can call a function on each of them.
+"""Learn from a table in many partitions, with any engine that can call a function on each of them.
 
-A `Job` plans the work and holds the model; workers only call `drawn_rows` and `piece_sums`, which need nothing but the
-rows of one partition. The head of the model learns from rows drawn from many partitions, and each round takes its rows
-from partitions in a drawn order, each of them shuffled, so that sorted tables are no trap. Sums are whole numbers:
-neither the number of workers nor the order in which their sums arrive changes a bit.
+A `Job` holds the model and plans the work. Workers call `summary`, `drawn_rows` and `piece_sums`, which need the rows
+of one partition only. The model first learns from rows that are drawn from many partitions. Each round then takes rows
+from partitions in a random order, so that sorted tables do no harm. The sums are whole numbers, so neither the number
+of workers nor the order in which sums arrive changes a bit.
 
 >>> import numpy as np
 >>> from bomkl import AutoMKLClassifier

@@ -1,8 +1,7 @@
-"""River models: the estimators of this package with rows that are dictionaries, one or many at a time.
+"""River models: the estimators of this package for rows that are dictionaries, or DataFrames of many rows.
 
-Features may appear, vanish and come in any order: each name gets a column when it is first seen, and a feature that is
-absent counts as zero. Labels need not be known beforehand either. New columns and new classes widen what was learned
-without changing it. River is needed: ``pip install 'bomkl[river]'``.
+Features may appear and disappear, in any order. Each name gets a column when it first comes, and an absent feature
+counts as zero. Labels need not be known in advance. Install River with ``pip install 'bomkl[river]'``.
 """
 
 try:

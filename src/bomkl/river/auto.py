@@ -13,17 +13,17 @@ from bomkl.river.columns import FixedColumns
 class AutoMKLClassifier(RiverClassifier):
     """Budget online multiple kernel classification with nothing to tune, for River.
 
-    The model scales features itself. The width of the model is fixed by its first row, with room for as many new
-    features; those that come when there is no more room share columns. Absent features count as zero.
+    The model scales the features itself. It makes room for twice as many features as the first row has. Features that
+    come when there is no more room share columns. Absent features count as zero.
 
     Parameters
     ----------
     budget
         Largest number of stored rows.
     drift
-        "adapt" for streams whose distribution changes.
+        "adapt" for a stream that changes over time.
     seed
-        Seed of all random draws.
+        Seed of all random numbers.
 
     Examples
     --------
@@ -75,16 +75,16 @@ class AutoMKLClassifier(RiverClassifier):
 class AutoMKLRegressor(RiverRegressor):
     """Budget online multiple kernel regression with nothing to tune, for River.
 
-    The model scales features and targets itself. Features are handled as by `AutoMKLClassifier`.
+    The model scales features and targets itself. It treats features as `AutoMKLClassifier` does.
 
     Parameters
     ----------
     budget
         Largest number of stored rows.
     drift
-        "adapt" for streams whose distribution changes.
+        "adapt" for a stream that changes over time.
     seed
-        Seed of all random draws.
+        Seed of all random numbers.
 
     Examples
     --------

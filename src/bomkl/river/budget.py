@@ -23,15 +23,15 @@ class BudgetMKLClassifier(RiverClassifier):
     Parameters
     ----------
     kernels
-        The pool of kernels: "paper" for the paper's 16, or a list of `bomkl.kernels`.
+        "paper" for the 16 kernels of the paper, or a list of `bomkl.kernels`.
     learner
-        Update rule of each kernel's classifier, one of `bomkl.learners`; None stands for the paper's.
+        Update rule of each kernel's function, one of `bomkl.learners`; None is SPA, as in the paper.
     combiner
-        How kernels are weighted, one of `bomkl.combiners`; None stands for the paper's.
+        How the kernels are weighted, one of `bomkl.combiners`; None is Hedge, as in the paper.
     budget
-        Largest number of support rows of each kernel and class; None for no limit.
+        Largest number of support vectors of each kernel (and class); None for no limit.
     seed
-        Seed of all random draws.
+        Seed of all random numbers.
 
     Notes
     -----
@@ -125,18 +125,18 @@ class BudgetMKLRegressor(RiverRegressor):
     Parameters
     ----------
     kernels
-        The pool of kernels: "paper" for the paper's 16, or a list of `bomkl.kernels`.
+        "paper" for the 16 kernels of the paper, or a list of `bomkl.kernels`.
     learner
-        Update rule of each kernel's function: PA, SPA, BOGD, BPAS, FOGD or NOGD of `bomkl.learners`; None stands for
-        SPA. With FOGD, budget is None.
+        Update rule of each kernel's function: PA, SPA, BOGD, BPAS, FOGD or NOGD of `bomkl.learners`; None is SPA. With
+        FOGD, set ``budget=None``.
     combiner
-        How kernels are weighted, one of `bomkl.combiners`; None stands for the default.
+        How the kernels are weighted, one of `bomkl.combiners`; None is Hedge.
     epsilon
-        Errors up to this cost nothing.
+        Errors up to this size cost nothing.
     budget
-        Largest number of support rows of each kernel; None for no limit.
+        Largest number of support vectors of each kernel; None for no limit.
     seed
-        Seed of all random draws.
+        Seed of all random numbers.
 
     Examples
     --------

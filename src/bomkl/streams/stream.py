@@ -109,7 +109,7 @@ def open_stream(
 
 
 class Stream:
-    """Rows of one or more sources. Iterating gives blocks; files can be iterated again, standard input once.
+    """Rows of one or more sources. Iterate over it to get blocks; files more than once, standard input once.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class Stream:
     options : StreamOptions
         How to read them.
     schema : Schema or None, default=None
-        Meaning of the columns; None: guessed from the first block.
+        What the columns mean. None: the first block decides.
     """
 
     def __init__(self, sources: list[Source], options: StreamOptions, schema: Schema | None = None) -> None:
