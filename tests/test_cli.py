@@ -292,7 +292,7 @@ def test_values():
         ("1 1:1\n-1 1:z\n", [], "rows:2: column 6: the value is not a finite number: 'z'"),
         ("1 1:1\n-1 1:2\n3 1:1\n", ["--classes", "1,-1"], "rows:3: the label is none of the classes [1, -1]: '3.0'"),
         ("1 1:1\n-1 3:2\n", ["--features", "2"], "rows:2: feature 3 is beyond the 2 "),
-        ("a,b\n1,2\n", ["--format", "csv"], "there is no label column 'label'; the columns are ['a', 'b']"),
+        ("a,b\n1,2\n", ["--format", "csv"], "there is no label column 'label'. The columns are ['a', 'b']."),
         (
             "1 0:1\n-1 1:1\n",
             [],
@@ -584,11 +584,11 @@ def test_folders(svm, tmp_path):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--label", "kimd"], "there is no label column 'kimd'; Did you mean 'kind'? the columns are ['weight', "),
-        (["--label", "kind", "--ignore", "wieght"], "no column to leave out: 'wieght'; Did you mean 'weight'?"),
-        (["--label", "kind", "--strings", "wght"], "there is no column to take as strings: 'wght'; Did you mean 'w"),
-        (["--label", "kind", "--weight", "wight"], "there is no weight column 'wight'; Did you mean 'weight'?"),
-        (["--label", "9"], "there is no label column 9; the columns are ['weight', 'coat', 'kind']"),
+        (["--label", "kimd"], "there is no label column 'kimd'. Did you mean 'kind'? The columns are ['weight', "),
+        (["--label", "kind", "--ignore", "wieght"], "no column 'wieght' to leave out. Did you mean 'weight'?"),
+        (["--label", "kind", "--strings", "wght"], "there is no column 'wght' to take as strings. Did you mean 'w"),
+        (["--label", "kind", "--weight", "wight"], "there is no weight column 'wight'. Did you mean 'weight'?"),
+        (["--label", "9"], "there is no label column 9. The columns are ['weight', 'coat', 'kind']."),
     ],
 )
 def test_mistyped_columns(pets, tmp_path, args, message):

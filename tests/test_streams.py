@@ -307,7 +307,7 @@ def test_label_by_name_position_and_without_header(tmp_path):
     assert rows_of(stream)[1].tolist() == ["x", "y"]
     unlabelled = table(tmp_path, "5,6\n", label=0, header=False, labels=False, schema=stream.schema)
     assert rows_of(unlabelled)[0].tolist() == [[5, 6]]
-    with pytest.raises(StreamError, match=r"no label column 'label'; the columns are \['kind', 'a', 'b'\]"):
+    with pytest.raises(StreamError, match=r"no label column 'label'. The columns are \['kind', 'a', 'b'\]"):
         list(table(tmp_path, text))
 
 

@@ -176,6 +176,12 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     >>> did_you_mean("usr_id", ["user_id", "age"]), did_you_mean("usr_id", ["age"])
     (" Did you mean 'user_id'?", '')
     """
+    near = nearest(name, known)
+    return f" Did you mean {near!r}?" if near else ""
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Find the known name that a mistyped one is closest to; None where none is close."""
     by_lower_case = {each.lower(): each for each in known}
     near = difflib.get_close_matches(name.lower(), by_lower_case, n=1, cutoff=0.5)
-    return f" Did you mean {by_lower_case[near[0]]!r}?" if near else ""
+    return by_lower_case[near[0]] if near else None

@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.utils import murmurhash3_32
 
 from bomkl._stream_options import StreamOptions
-from bomkl._validation import did_you_mean
+from bomkl._validation import nearest
 from bomkl.streams.errors import BadLineError, BadLines, StreamError
 from bomkl.streams.labels import Cells, Lines, is_missing, plain_numbers, to_number
 from bomkl.streams.reading import listed
@@ -142,7 +142,8 @@ def _checked_columns(cells: dict[str, Cells], schema: Schema, file: str) -> tupl
     known = {column.name for column in columns} | schema.left_out | {schema.label}
     if absent := [column.name for column in columns if column.name not in cells]:
         unknown = [name for name in cells if name not in known]
-        hint = did_you_mean(absent[0], unknown).replace("Did you mean", "Is it")
+        near = nearest(absent[0], unknown)
+        hint = f" Is {near!r}, which was not there before, the column {absent[0]!r}?" if near else ""
         raise StreamError(f"{file}: the columns {listed(absent)} are missing.{hint}")
     if unknown := [name for name in cells if name not in known]:
         raise StreamError(f"{file}: the columns {listed(unknown)} were not there before; leave them out with 'ignore'")

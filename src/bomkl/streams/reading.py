@@ -41,7 +41,7 @@ class Reading:
             wanted = self.schema.label
         found = _named(wanted, names)
         if found is None and self.options.labels:
-            raise self._no_column("label column", wanted, names)
+            raise self._no_column(f"label column {wanted!r}", wanted, names)
         return found
 
     def weight_name(self, names: Sequence[str]) -> str | None:
@@ -51,7 +51,7 @@ class Reading:
             return None
         found = _named(wanted, names)
         if found is None and self.options.labels:
-            raise self._no_column("weight column", wanted, names)
+            raise self._no_column(f"weight column {wanted!r}", wanted, names)
         return found
 
     def check_told_columns(self, names: Sequence[str], ragged: bool) -> None:
@@ -60,11 +60,11 @@ class Reading:
         for purpose, wanted in (("to leave out", self.options.ignore), ("to take as strings", self.options.strings)):
             for name in wanted:
                 if name not in known and (not ragged or did_you_mean(name, names)):
-                    raise self._no_column(f"column {purpose}:", name, names)
+                    raise self._no_column(f"column {name!r} {purpose}", name, names)
 
     def _no_column(self, what: str, wanted: str | int, names: Sequence[str]) -> StreamError:
         hint = did_you_mean(wanted, names) if isinstance(wanted, str) else ""
-        return StreamError(f"{self.file}: there is no {what} {wanted!r};{hint} the columns are {listed(names)}")
+        return StreamError(f"{self.file}: there is no {what}.{hint} The columns are {listed(names)}.")
 
 
 def _named(wanted: str | int, names: Sequence[str]) -> str | None:

@@ -17,11 +17,11 @@ from bomkl._validation import check_choice, check_count
 from bomkl.tables.cells import Kind, check_kinds, is_gap, kind_of_cells
 from bomkl.tables.columns import LARGEST, Change, Column, Targets, column_width, first_kind
 from bomkl.tables.errors import TableError
-from bomkl.tables.filling import WIDEST, Filling
+from bomkl.tables.filling import WIDEST, Filling, Layout
 from bomkl.tables.frames import Cells, Table, read_table
 from bomkl.tables.values import GAP, Float, Values
 
-STATE_VERSION = 1
+STATE_VERSION = 2  # 1 had no value seen last and no rows alike
 TARGETS = {None: 0, "number": 1, "class": 3}  # sums of targets a category
 ONE_HOT_PER_CATEGORY = 8  # columns of zeros and ones that the values of one column may take, and that it adds
 ONE_HOT_PER_OTHER = 1  # what any other column adds, for its gap
@@ -528,22 +528,34 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
             rest = targets.of(slice(begin, None)) if begin else targets
             change = column.encode(cells.after(begin) if begin else cells, learned[begin:], rest, part)
             changes.append(_moved(change, begin))
-        filling = self._fill(out, columns, changes, learned)
         claims = self._write_one_hot(out, columns, changes)
+        filling = self._fill(out, columns, changes, claims, learned)
         return out, Update(columns, changes, claims, filling, labels, targets_seen, int(learned.sum()))
 
     def _fill(
-        self, out: Float, columns: list[Column | Undecided], changes: list[Change | None], learned: NDArray[np.bool_]
+        self,
+        out: Float,
+        columns: list[Column | Undecided],
+        changes: list[Change | None],
+        claims: list[tuple[int, int, int]],
+        learned: NDArray[np.bool_],
     ) -> Filling:
-        """Fill gaps from the other columns."""
+        """Fill gaps from the other columns and from what was seen last."""
         if not 1 < self._one_hot_at <= WIDEST:
             return self._filling
-        gaps = np.zeros((len(out), self._one_hot_at), dtype=bool)
-        for column, change in zip(columns, changes, strict=True):
+        missing = np.zeros((len(out), len(columns)), dtype=bool)
+        owner = np.full(out.shape[1], -1)
+        for at, (column, change) in enumerate(zip(columns, changes, strict=True)):
             if change is not None:
                 assert isinstance(column, Column)
-                gaps[:, column.at : column.at + column.used] = (change.codes == GAP)[:, None]
-        return self._filling.fill(out[:, : self._one_hot_at], gaps, learned)
+                missing[:, at] = change.codes == GAP
+                owner[column.at : column.at + column.used] = at
+                owner[[self._one_hot_at + place for code, place in column.values.places.items() if code != GAP]] = at
+        for at, code, place in claims:
+            if code != GAP:
+                owner[self._one_hot_at + place] = at
+        first = np.array([column.at for column in columns])
+        return self._filling.fill(out, missing, Layout(owner, first, self._one_hot_at), learned)
 
     def _cells(self, table: Table) -> list[Cells]:
         """Cells of each column, in the order of the first table."""
@@ -669,7 +681,7 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
                 )
             at += width
         fresh._one_hot_at, fresh._one_hot, fresh._one_hot_used = at, places, int(state["one_hot_used"])
-        fresh._filling = Filling.from_state(state["filling"], at)
+        fresh._filling = Filling.from_state(state["filling"], len(fresh._columns), at, at + places)
         fresh._labels = list(state["labels"])
         seen = state["targets_seen"]
         sums, squares = (np.array(seen[name], dtype=np.float64) for name in ("sums", "squares"))

@@ -1,75 +1,131 @@
-"""Gaps filled by what the other columns of the row say: a linear prediction from running covariances.
+"""Gaps filled by what the other columns of the row say, the value seen last, and the most similar of the last rows.
 
-It begins with the first row that has a gap. Sums are taken over the rows since then in groups that end at absolute row
-counts, and at the ends of those groups the prediction is renewed, so that the split into calls changes no bit. Nothing
-is changed in place, only replaced.
+What other columns say is a linear prediction from running covariances. How much better the other two are, each column
+of the table has shown in cells that were there: some of them were predicted in all three ways before they were learned
+from. In rows that come in time the value seen last may be right, and of rows that come in bunches one may be known.
+
+Filling begins with the first row that has a gap. Sums are taken over the rows since then in groups that end at absolute
+row counts, and at the ends of those groups the predictions are renewed, so that the split into calls changes no bit.
+Nothing is changed in place, only replaced.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bomkl.tables.conditional import Float, conditional_means, inverse, residuals
 from bomkl.tables.errors import TableError
+from bomkl.tables.neighbours import DEGREES, RECENT, Mask, Places, neighbours
 
-Float = NDArray[np.float64]
 WIDEST = 128  # columns; of wider tables, gaps have the mean of their column
 _GROUP = 256  # rows between renewals, after the first ones
 _FIRST_GROUPS = (16, 32, 64, 128)
 _TOGETHER = 64  # rows whose gaps are filled in one step; the result does not depend on it
 _RIDGE = 0.01  # added to variances of 1
 _FARTHEST = 4.0  # deviations from the mean that a filled gap may lie
+_JUDGED = 4  # one row of so many has its cells predicted for comparison
+_DOUBT = 1.0  # added to the sum of squares by which trust is divided
+
+
+def _nothing() -> Float:
+    return np.empty(0)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which columns of numbers belong to which column of the table.
+
+    Parameters
+    ----------
+    owner : ndarray of shape (d + h,)
+        Column of the table of each of d columns that are predicted from each other and of h columns of zeros and ones;
+        -1 for columns not in use.
+    first : ndarray of shape (n_columns,)
+        First column of numbers of each column of the table.
+    d : int
+        Columns that are predicted from each other.
+    """
+
+    owner: Places
+    first: Places
+    d: int
 
 
 @dataclass(frozen=True)
 class Filling:
-    """Sums over the rows since the first gap, and the prediction they make.
+    """Sums over the rows since the first gap, and the predictions they make.
 
     Parameters
     ----------
     rows : int
         Rows since the first gap; 0 before it.
-    shift : ndarray of shape (d,)
-        The first of them, from which sums are taken.
-    total, products : ndarray of shape (d,) and (d, d)
-        Sums over the closed groups.
-    opened : tuple of ndarray
-        Rows of the open group.
-    mean, deviation, precision : ndarray of shape (d,), (d,) and (d, d)
+    shift, total : ndarray of shape (d + h,)
+        The first of them, and the sums of differences from it over the closed groups.
+    products : ndarray of shape (d, d)
+        Sums of products of these differences.
+    mean : ndarray of shape (d + h,)
+        Of the closed groups.
+    deviation, precision : ndarray of shape (d,) and (d, d)
         Of the closed groups, the precision in units of deviations.
+    latest, alike : ndarray of shape (2, n_columns) and (2, DEGREES, n_columns)
+        Sums of e s and of s s over cells that were there, in units of deviations: with e the error of a prediction, and
+        s what the value seen last, or that of the most similar row, differs from that prediction.
+    recent, recent_hidden : tuple of ndarray
+        Rows of the open group, after at least as many as neighbours are looked for in, and where they had gaps.
     """
 
     rows: int = 0
-    shift: Float = field(default_factory=lambda: np.empty(0))
-    total: Float = field(default_factory=lambda: np.empty(0))
-    products: Float = field(default_factory=lambda: np.empty((0, 0)))
-    opened: tuple[Float, ...] = ()
-    mean: Float = field(default_factory=lambda: np.empty(0))
-    deviation: Float = field(default_factory=lambda: np.empty(0))
-    precision: Float = field(default_factory=lambda: np.empty((0, 0)))
+    shift: Float = field(default_factory=_nothing)
+    total: Float = field(default_factory=_nothing)
+    products: Float = field(default_factory=_nothing)
+    mean: Float = field(default_factory=_nothing)
+    deviation: Float = field(default_factory=_nothing)
+    precision: Float = field(default_factory=_nothing)
+    latest: Float = field(default_factory=_nothing)
+    alike: Float = field(default_factory=_nothing)
+    recent: tuple[Float, ...] = ()
+    recent_hidden: tuple[Mask, ...] = ()
 
-    def fill(self, out: Float, gaps: NDArray[np.bool_], learned: NDArray[np.bool_]) -> Filling:
-        """Fill gaps in place, row after row, and return what learning from the learned rows makes of this."""
-        holes: NDArray[np.bool_] = np.asarray(gaps.any(axis=1))
-        begin = 0
+    def fill(self, out: Float, hidden: Mask, layout: Layout, learned: Mask) -> Filling:
+        """Fill gaps in place, row after row, and return what learning from the learned rows makes of this.
+
+        Parameters
+        ----------
+        out : ndarray of shape (n, d + h)
+            Rows.
+        hidden : ndarray of shape (n, n_columns)
+            Which cells of the table are gaps.
+        layout : Layout
+            Whose parts the columns of `out` are.
+        learned : ndarray of shape (n,)
+            Rows to learn from.
+        """
+        holes: Mask = np.asarray(hidden.any(axis=1))
+        now, begin = self, 0
         if not self.rows:
             starts = np.flatnonzero(holes & learned)
             if not len(starts):
                 return self
             begin = int(starts[0])
-        now, learned_rows = self, np.flatnonzero(learned)
+            now = _begun(out[begin], layout.d, hidden.shape[1])
+        elif not holes.any() and not learned.any():
+            return self
+        learned_rows = np.flatnonzero(learned)
         learned_rows = learned_rows[learned_rows >= begin]
         while begin < len(out):
             end, closes = len(out), now._rows_to_close() <= len(learned_rows)
             if closes:
                 end = int(learned_rows[now._rows_to_close() - 1]) + 1
-            now._fill_rows(out[begin:end], gaps[begin:end], holes[begin:end])
             taken = int(np.searchsorted(learned_rows, end))
-            now = now._with(out[learned_rows[:taken]], closes)
-            begin, learned_rows = end, learned_rows[taken:]
+            some, learned_rows = learned_rows[:taken], learned_rows[taken:]
+            holed = begin + np.flatnonzero(holes[begin:end])
+            now._fill_rows(out, hidden, holed, some, layout)
+            now = now._with(out[some], hidden[some], layout, closes)
+            begin = end
         return now
 
     def _rows_to_close(self) -> int:
@@ -79,117 +135,220 @@ class Filling:
                 return end - self.rows
         return _GROUP - self.rows % _GROUP
 
-    def _fill_rows(self, out: Float, gaps: NDArray[np.bool_], holes: NDArray[np.bool_]) -> None:
-        """Set holes to their means given the rest of their row, under a normal distribution of this precision."""
-        if not len(self.mean):
+    def _fill_rows(self, out: Float, hidden: Mask, holed: Places, learned: Places, layout: Layout) -> None:
+        """Set the gaps of rows, where those learned from are seen by the rows after them."""
+        if not len(self.mean) or not len(holed):
             return
-        rows = np.flatnonzero(holes)
-        for begin in range(0, len(rows), _TOGETHER):
-            some = rows[begin : begin + _TOGETHER]
-            at, column = np.nonzero(gaps[some])
-            z = np.where(gaps[some], 0.0, (out[some] - self.mean) / self.deviation)
-            found = np.clip(_conditional_means(self.precision, z, at, column), -_FARTHEST, _FARTHEST)
-            out[some[at], column] = self.mean[column] + self.deviation[column] * found
+        d = layout.d
+        seen = _Seen(
+            np.vstack([*_last(self.recent, RECENT), out[learned]]),
+            np.vstack([*_last(self.recent_hidden, RECENT), hidden[learned]]),
+        )
+        before = len(seen.rows) - len(learned) + np.searchsorted(learned, holed)
+        for begin in range(0, len(holed), _TOGETHER):
+            some = holed[begin : begin + _TOGETHER]
+            gaps = hidden[np.ix_(some, layout.owner[:d])] & (layout.owner[:d] >= 0)
+            at, column = np.nonzero(gaps)
+            z = np.where(gaps, 0.0, (out[some, :d] - self.mean[:d]) / self.deviation)
+            z[at, column] = conditional_means(self.precision, z, at, column)
+            first, last = max(int(before[begin]) - RECENT, 0), int(before[begin + len(some) - 1])
+            rows = _Hidden(out[some], hidden[some], hidden[some], before[begin : begin + _TOGETHER] - first)
+            found = self._predictions(rows, _Seen(seen.rows[first:last], seen.hidden[first:last]), z, layout)
+            out[some[found.at], found.column] = found.blended
 
-    def _with(self, rows: Float, closes: bool) -> Filling:
+    def _with(self, rows: Float, hidden: Mask, layout: Layout, closes: bool) -> Filling:
         """Add rows to the open group, and close it where they fill it."""
         if not len(rows):
             return self
-        d = rows.shape[1]
-        if not self.rows:
-            return Filling(0, rows[0].copy(), np.zeros(d), np.zeros((d, d)))._add(rows, closes)
-        return self._add(rows, closes)
+        more = replace(
+            self,
+            rows=self.rows + len(rows),
+            recent=(*self.recent, rows.copy()),
+            recent_hidden=(*self.recent_hidden, hidden.copy()),
+        )
+        return more._judged(layout)._closed(layout.d) if closes else more
 
-    def _add(self, rows: Float, closes: bool) -> Filling:
-        d, n = rows.shape[1], self.rows + len(rows)
-        opened = (*self.opened, *rows.copy())
-        if not closes:
-            return replace(self, rows=n, opened=opened)
-        group = np.vstack(opened) - self.shift
+    def _open(self) -> int:
+        """Rows of the group that is about to be closed."""
+        ends = (0, *_FIRST_GROUPS, (self.rows - 1) // _GROUP * _GROUP)
+        return self.rows - max(end for end in ends if end < self.rows)
+
+    def _judged(self, layout: Layout) -> Filling:
+        """Compare the predictions of cells of the open group, made with what the groups before it showed."""
+        if not len(self.mean):
+            return self
+        d, n = layout.d, len(layout.first)
+        seen = _Seen(np.vstack(self.recent), np.vstack(self.recent_hidden))
+        some = np.arange(len(seen.rows))[-self._open() :][_JUDGED - 1 :: _JUDGED]
+        rows = _Hidden(seen.rows[some], seen.hidden[some], ~seen.hidden[some], some)
+        z = (rows.rows[:, :d] - self.mean[:d]) / self.deviation
+        found = self._predictions(rows, seen, z - residuals(self.precision, z, layout.owner[:d]), layout)
+        counted = np.flatnonzero(found.column < d)
+        at, column = found.at[counted], found.column[counted]
+        owner, degree = layout.owner[column], found.degree[counted]
+
+        def sums(base: Float, other: Float, cell: Places, size: int) -> Float:
+            error, step = (
+                np.clip((each - base[counted]) / self.deviation[column], -_FARTHEST, _FARTHEST)
+                for each in (rows.rows[at, column], other[counted])
+            )
+            return np.array([np.bincount(cell, part, size) for part in (error * step, step * step)])
+
+        latest = sums(found.linear, found.latest, owner, n)
+        alike = sums(found.base, found.alike, degree * n + owner, DEGREES * n)
+        return replace(self, latest=self.latest + latest, alike=self.alike + alike.reshape(2, DEGREES, n))
+
+    def _closed(self, d: int) -> Filling:
+        """Renew the linear prediction with the open group."""
+        n, group = self.rows, np.vstack(self.recent)[-self._open() :] - self.shift
         total = self.total + np.cumsum(group, axis=0)[-1]
-        products = self.products + np.einsum("ij,ik->jk", group, group)
+        products = self.products + np.einsum("ij,ik->jk", group[:, :d], group[:, :d])
         mean = total / n
-        variances = products / n - mean[:, None] * mean
-        deviation = np.sqrt(np.maximum(np.diagonal(variances), 0.0))
-        deviation = np.where(deviation > 1e-9 * np.abs(mean), deviation, 1.0)
+        covariances = products / n - mean[:d, None] * mean[:d]
+        deviation = np.sqrt(np.maximum(np.diagonal(covariances), 0.0))
+        deviation = np.where(deviation > 1e-9 * np.abs(mean[:d]), deviation, 1.0)
+        correlations = covariances / (deviation[:, None] * deviation)
         return replace(
             self,
-            rows=n,
             total=total,
             products=products,
-            opened=(),
             mean=mean + self.shift,
             deviation=deviation,
-            precision=_inverse(variances / (deviation[:, None] * deviation) + (_RIDGE + d / (10.0 * n)) * np.eye(d)),
+            precision=inverse(correlations + (_RIDGE + d / (10.0 * n)) * np.eye(d)),
+            recent=(np.vstack(self.recent)[-RECENT:],),
+            recent_hidden=(np.vstack(self.recent_hidden)[-RECENT:],),
         )
 
     def state(self) -> dict[str, Any]:
         """Everything it is, as plain values and arrays."""
-        opened = np.array(self.opened).reshape(len(self.opened), len(self.shift))
-        names = ("rows", "shift", "total", "products", "mean", "deviation", "precision")
-        return {name: getattr(self, name) for name in names} | {"opened": opened}
+        together = {
+            name: np.vstack(getattr(self, name)) if self.recent else _nothing() for name in ("recent", "recent_hidden")
+        }
+        return vars(self) | together
 
     @classmethod
-    def from_state(cls, state: dict[str, Any], columns: int) -> Self:
-        """Go on where `state` was taken."""
+    def from_state(cls, state: dict[str, Any], columns: int, d: int, width: int) -> Self:
+        """Go on where `state` was taken, for a table of so many columns, and rows of d columns and more."""
         rows = int(state["rows"])
-        parts = {
-            name: np.array(state[name], dtype=np.float64)
-            for name in ("shift", "total", "products", "mean", "deviation", "precision", "opened")
-        }
-        d = columns if rows else 0
-        told = d if len(parts["mean"]) else 0
-        shapes = {"shift": (d,), "total": (d,), "products": (d, d), "mean": (told,), "deviation": (told,)}
-        shapes |= {"precision": (told, told), "opened": (len(parts["opened"]), d)}
-        fit = all(parts[name].shape == shape for name, shape in shapes.items())
-        if rows < 0 or not fit or len(parts["opened"]) > _GROUP:
+        if not rows:
+            return cls()
+        names = [each.name for each in fields(cls) if each.name not in ("rows", "recent_hidden")]
+        parts = {name: np.array(state[name], dtype=np.float64) for name in names}
+        hidden = np.array(state["recent_hidden"], dtype=bool)
+        n, told = len(hidden), len(parts["mean"]) > 0
+        shapes: dict[str, tuple[int, ...]] = {"shift": (width,), "total": (width,), "products": (d, d)}
+        shapes |= {"latest": (2, columns), "alike": (2, DEGREES, columns), "recent": (n, width)}
+        shapes |= {"mean": (told * width,), "deviation": (told * d,), "precision": (d, d) if told else (0,)}
+        fit = all(parts[name].shape == shape for name, shape in shapes.items()) and hidden.shape == (n, columns)
+        if rows < 0 or not fit or not 0 < n <= min(rows, _GROUP + RECENT) or told != (rows >= _FIRST_GROUPS[0]):
             raise TableError("the sums that gaps are filled by do not fit the columns")
-        if not all(np.isfinite(part).all() for part in parts.values()) or (parts["deviation"] <= 0).any():
+        positive = (parts["deviation"] > 0).all() and (parts["latest"][1] >= 0).all() and (parts["alike"][1] >= 0).all()
+        if not positive or not all(np.isfinite(part).all() for part in parts.values()):
             raise TableError("the sums that gaps are filled by are out of range")
-        return cls(rows=rows, opened=tuple(parts.pop("opened")), **parts)
+        return cls(rows=rows, recent=(parts.pop("recent"),), recent_hidden=(hidden,), **parts)
+
+    def _predictions(self, rows: _Hidden, seen: _Seen, z: Float, layout: Layout) -> _Predictions:
+        """Predict cells, where z are the linear predictions in units of deviations."""
+        d, first = layout.d, layout.first
+        centre, unit = self.mean[first], self.deviation[first]
+        row, cell = np.nonzero(rows.wanted)
+        near = neighbours(
+            (rows.rows[:, first] - centre) / unit,
+            rows.hidden,
+            (seen.rows[:, first] - centre) / unit,
+            seen.hidden,
+            rows.before,
+            row,
+            cell,
+        )
+        number = np.zeros(rows.wanted.shape, dtype=np.intp)
+        number[row, cell] = np.arange(len(row))
+        used = np.flatnonzero(layout.owner >= 0)
+        at, column = np.nonzero(rows.wanted[:, layout.owner[used]])
+        column = used[column]
+        owner = layout.owner[column]
+        which = number[at, owner]
+        linear = self.mean[column]
+        counted = np.flatnonzero(column < d)
+        own = column[counted]
+        linear[counted] += self.deviation[own] * np.clip(z[at[counted], own], -_FARTHEST, _FARTHEST)
+        there, degree = near.latest[which] >= 0, near.degree[which]
+        latest = np.where(there, seen.rows[near.latest[which], column], linear)
+        base = linear + _trust(self.latest)[owner] * (latest - linear)
+        alike = np.where(there, seen.rows[near.alike[which], column], base)
+        blended = base + _trust(self.alike)[degree, owner] * (alike - base)
+        return _Predictions(at, column, linear, latest, base, alike, degree, blended)
 
 
-def _conditional_means(precision: Float, z: Float, row: NDArray[np.intp], column: NDArray[np.intp]) -> Float:
-    """Means of the cells at (row, column) given the others of their rows, for a mean of zero and this precision.
+@dataclass(frozen=True)
+class _Seen:
+    """Rows that others are compared with, and where they had gaps."""
 
-    One system of equations a row, solved by elimination for all rows at once. Systems are filled up with rows of the
-    identity to the size of the largest, which changes no bit of the others. No BLAS: its bits may depend on the number
-    of threads.
+    rows: Float
+    hidden: Mask
+
+
+@dataclass(frozen=True)
+class _Hidden:
+    """Rows, where they have gaps, which cells are to be predicted, and how many rows were seen before each."""
+
+    rows: Float
+    hidden: Mask
+    wanted: Mask
+    before: Places
+
+
+@dataclass(frozen=True)
+class _Predictions:
+    """Predictions of numbers at (at, column).
+
+    Parameters
+    ----------
+    at, column : ndarray of shape (n,)
+        Where.
+    linear, latest : ndarray of shape (n,)
+        By the other columns, and the value seen last.
+    base : ndarray of shape (n,)
+        Both, as far as each is to be trusted.
+    alike, degree : ndarray of shape (n,)
+        Value of the most similar row, and how similar it is.
+    blended : ndarray of shape (n,)
+        All three, as far as each is to be trusted.
     """
-    n, counts = len(z), np.bincount(row, minlength=len(z))
-    size = int(counts.max(initial=0))
-    place = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)  # of a cell among those of its row
-    columns = np.zeros((n, size), dtype=np.intp)
-    columns[row, place] = column
-    there = np.arange(size) < counts[:, None]
-    system = np.zeros((n, size, size + 1))
-    inner = precision[columns[:, :, None], columns[:, None, :]]
-    system[:, :, :size] = np.where(there[:, :, None] & there[:, None, :], inner, np.eye(size))
-    system[row, place, size] = -(precision[column] * z[row]).sum(axis=1)
-    for k in range(size):
-        system[:, k, k + 1 :] /= system[:, k, k, None]
-        system[:, k + 1 :, k + 1 :] -= system[:, k + 1 :, k, None] * system[:, k, None, k + 1 :]
-    for k in range(size - 1, 0, -1):
-        system[:, :k, size] -= system[:, :k, k] * system[:, k, size, None]
-    found: Float = system[row, place, size]
+
+    at: Places
+    column: Places
+    linear: Float
+    latest: Float
+    base: Float
+    alike: Float
+    degree: Places
+    blended: Float
+
+
+def _last(parts: Sequence[Any], count: int) -> list[Any]:
+    """Last parts of a sequence of arrays that hold at least so many rows, if there are as many."""
+    found: list[Any] = []
+    for part in reversed(parts):
+        if count <= 0:
+            break
+        found.insert(0, part)
+        count -= len(part)
     return found
 
 
-def _inverse(matrix: Float) -> Float:
-    """Inverse of a positive definite matrix by Gauss-Jordan steps: the same bits with any number of threads.
+def _trust(sums: Float) -> Float:
+    """Share of a prediction that would have had the least error, if it lies between 0 and 1."""
+    share: Float = np.clip(sums[0] / (sums[1] + _DOUBT), 0.0, 1.0)
+    return share
 
-    Examples
-    --------
-    >>> _inverse(np.array([[2.0, 1.0], [1.0, 1.0]]))
-    array([[ 1., -1.],
-           [-1.,  2.]])
-    """
-    out = matrix.copy()
-    for k in range(len(out)):
-        pivot = out[k, k]
-        row, column = out[k] / pivot, out[:, k].copy()
-        out -= column[:, None] * row
-        out[k] = row
-        out[:, k] = -column / pivot
-        out[k, k] = 1 / pivot
-    return out
+
+def _begun(first: Float, d: int, columns: int) -> Filling:
+    """Begin with the first row that has a gap."""
+    return Filling(
+        shift=first.copy(),
+        total=np.zeros(len(first)),
+        products=np.zeros((d, d)),
+        latest=np.zeros((2, columns)),
+        alike=np.zeros((2, DEGREES, columns)),
+    )
