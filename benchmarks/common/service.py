@@ -76,6 +76,12 @@ class Server:
         state: dict[str, Any] = httpx.get(f"{self.url}/v1/state", trust_env=False, timeout=30).raise_for_status().json()
         return state
 
+    def processor_seconds(self) -> float:
+        """Processor time of the process so far."""
+        assert self.process is not None
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def resident_bytes(self) -> int:
         """Memory of the process."""
         assert self.process is not None

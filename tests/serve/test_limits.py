@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import json
 import random
 import string
@@ -199,4 +200,27 @@ def test_a_body_that_breaks_off_is_no_error_of_the_service():
         raise ClientDisconnect
 
     with pytest.raises(RefusedError, match="broke off"):
-        asyncio.run(app._content(SimpleNamespace(headers={}, stream=stream)))
+        asyncio.run(read(app.Intake(), stream))
+
+
+async def read(intake, *streams):
+    """Read bodies that are all answered at the end; returns how many bytes each had."""
+    async with contextlib.AsyncExitStack() as stack:
+        requests = [SimpleNamespace(headers={}, stream=stream) for stream in streams]
+        return [len((await stack.enter_async_context(intake.content(request)))[0]) for request in requests]
+
+
+def test_large_bodies_are_bounded_together():
+    async def large():
+        for _ in range(16):
+            yield b" " * 2**20
+
+    async def small():
+        yield b" " * 2**16
+
+    intake = app.Intake()
+    assert asyncio.run(read(intake, *[large] * 8, small)) == [2**24] * 8 + [2**16]
+    with pytest.raises(RefusedError, match="at once") as caught:
+        asyncio.run(read(intake, *[large] * 9))
+    assert (caught.value.status, caught.value.retry_after) == (429, 1)
+    assert intake.bytes == 0

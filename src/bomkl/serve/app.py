@@ -31,6 +31,8 @@ from bomkl.serve.service import Service, Work
 from bomkl.serve.traffic import Traffic, gauges
 
 MOST_BYTES = 16 * 2**20
+MOST_BYTES_TOGETHER = 8 * MOST_BYTES  # of the bodies of all requests that are not answered yet; small ones may pass
+_SMALL_BODY = 2**16
 _MOST_LISTENERS = 50
 _LONGEST_KEY = 200
 _PAGE = Path(__file__).parent / "page"
@@ -168,6 +170,8 @@ _KEY = {
 
 
 def _add_learning(app: FastAPI, service: Service, traffic: Traffic) -> None:
+    intake = Intake()
+
     @app.post(
         "/v1/predict",
         openapi_extra=_body(predict_body),
@@ -175,8 +179,9 @@ def _add_learning(app: FastAPI, service: Service, traffic: Traffic) -> None:
     )
     async def predict(request: Request) -> Response:
         """Predict one row or several. Rows with an `id` are kept until their label comes."""
-        parsed = predict_body(*await _content(request))
-        answers = await service.submit(Work(parsed.rows, parsed.where, ids=parsed.ids))
+        async with intake.content(request) as (body, content_type):
+            parsed = predict_body(body, content_type)
+            answers = await service.submit(Work(parsed.rows, parsed.where, ids=parsed.ids))
         traffic.predicted += len(answers)
         if parsed.single:
             return JsonResponse(answers[0])
@@ -206,18 +211,11 @@ def _add_learning(app: FastAPI, service: Service, traffic: Traffic) -> None:
 
     async def _learn(request: Request, parser: Parser) -> Response:
         key = _idempotency_key(request)
-        body, content_type = await _content(request)
-        parsed = parser(body, content_type)
-        reply = await service.submit(
-            Work(
-                parsed.rows,
-                parsed.where,
-                parsed.labels,
-                parsed.ids if parser is label_body else None,
-                key,
-                _fingerprint(request.url.path, body, parsed, parser),
-            )
-        )
+        async with intake.content(request) as (body, content_type):
+            parsed = parser(body, content_type)
+            fingerprint = _fingerprint(request.url.path, body, parsed, parser)
+            ids = parsed.ids if parser is label_body else None
+            reply = await service.submit(Work(parsed.rows, parsed.where, parsed.labels, ids, key, fingerprint))
         if parsed.single:
             return JsonResponse({"rows": reply["rows"], "prediction": reply["predictions"][0]})
         return JsonResponse(reply)
@@ -243,20 +241,34 @@ def _idempotency_key(request: Request) -> str | None:
     return f"key:{key}"
 
 
-async def _content(request: Request) -> tuple[bytes, str]:
-    """Read a body, but not more than allowed."""
-    if "content-encoding" in request.headers:
-        raise RefusedError(415, "Content-Encoding must not be there: bodies are not compressed.", "Content-Encoding")
-    parts, size = [], 0
-    try:
-        async for part in request.stream():
-            size += len(part)
-            if size > MOST_BYTES:
-                raise RefusedError(413, f"body must have at most {MOST_BYTES} bytes.", "body")
-            parts.append(part)
-    except ClientDisconnect:  # nobody will read the answer; without one, the log would show a traceback
-        raise RefusedError(400, "The body broke off.", "body") from None
-    return b"".join(parts), request.headers.get("content-type", "")
+class Intake:
+    """Reads bodies, but not more than allowed: neither of one request nor of all at once."""
+
+    def __init__(self) -> None:
+        self.bytes = 0  # of the bodies of requests that are not answered yet
+
+    @contextlib.asynccontextmanager
+    async def content(self, request: Request) -> AsyncIterator[tuple[bytes, str]]:
+        """Read a body and its content type; the body counts until the block ends."""
+        if "content-encoding" in request.headers:
+            raise RefusedError(
+                415, "Content-Encoding must not be there: bodies are not compressed.", "Content-Encoding"
+            )
+        parts, size = [], 0
+        try:
+            async for part in request.stream():
+                size += len(part)
+                self.bytes += len(part)
+                if size > MOST_BYTES:
+                    raise RefusedError(413, f"body must have at most {MOST_BYTES} bytes.", "body")
+                if self.bytes > MOST_BYTES_TOGETHER and size > _SMALL_BODY:
+                    raise RefusedError(429, "Too many large bodies at once. Try again later.", retry_after=1)
+                parts.append(part)
+            yield b"".join(parts), request.headers.get("content-type", "")
+        except ClientDisconnect:  # nobody will read the answer; without one, the log would show a traceback
+            raise RefusedError(400, "The body broke off.", "body") from None
+        finally:
+            self.bytes -= size
 
 
 def _body(parser: Parser) -> dict[str, Any]:
@@ -325,10 +337,10 @@ def _add_reading(app: FastAPI, service: Service, traffic: Traffic) -> None:
 
         async def stream() -> AsyncIterator[bytes]:
             nonlocal listeners
-            drawn = -1
+            drawn: list[int] | None = None
             try:
                 while not app.state.stopping.is_set():
-                    points = await service.read(lambda learner: (learner.monitor.points["rows"] or [0])[-1])
+                    points = await service.read(lambda learner: learner.monitor.points.columns["rows"][-1:])
                     yield b"data: " + to_json(await current(points != drawn)) + b"\n\n"
                     drawn = points
                     with contextlib.suppress(TimeoutError):
@@ -370,7 +382,7 @@ def _state(learner: Learner, service: Service, curves: bool) -> dict[str, Any]:
         "uptime": time.time() - service.started,
     }
     if curves:
-        state["curves"] = {name: list(column) for name, column in learner.monitor.points.items()}
+        state["curves"] = learner.monitor.curves()
     return state
 
 

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from bomkl.serve.errors import RefusedError, wrong
+from bomkl.serve.plain import are_plain_cells
 
 
 def read_arrow(body: bytes, most_rows: int) -> dict[str, list[Any]]:
@@ -74,6 +75,8 @@ def _check_schema(schema: Any) -> None:
 
 def _cells(column: Any, name: str) -> list[Any]:
     cells: list[Any] = column.to_pylist()
+    if are_plain_cells(cells):
+        return cells
     for at, cell in enumerate(cells):
         if isinstance(cell, float) and not math.isfinite(cell):
             raise wrong(f"rows[{at}].{name[:80]}", "be a finite number, or null", cell)

@@ -24,6 +24,7 @@ from pydantic_core import from_json
 from bomkl.serve.arrow import read_arrow
 from bomkl.serve.columns import LONGEST_NAME, LONGEST_TEXT
 from bomkl.serve.errors import RefusedError, beside, wrong
+from bomkl.serve.plain import are_plain_cells, is_plain_body, plain_lines
 
 JSON, NDJSON, ARROW = "application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream"
 MOST_ROWS = 10_000
@@ -133,6 +134,7 @@ class Parser:
     def __init__(self, one: type[BaseModel], many: type[BaseModel]) -> None:
         self.one, self.many = one, many
         self.needs = {name for name, field in one.model_fields.items() if field.is_required()}
+        self._needs_many = {name for name, field in many.model_fields.items() if field.is_required()}
         self._one, self._many = TypeAdapter(one), TypeAdapter(many)
         self._list = next(iter(many.model_fields))
 
@@ -158,6 +160,8 @@ class Parser:
         except ValueError as error:
             raise RefusedError(400, f"The body is not JSON: {error}.", "body") from None
         several = isinstance(content, dict) and self._list in content
+        if several and is_plain_body(content, self._needs_many, self.many.model_fields.keys(), MOST_ROWS):
+            return _of_lists(content["rows"], content.get("y"), content.get("ids"))
         try:
             parsed: Any = (self._many if several else self._one).validate_python(content)
         except ValidationError as error:
@@ -168,13 +172,17 @@ class Parser:
         lines = [(number, line) for number, line in enumerate(body.split(b"\n"), start=1) if line.strip()]
         if not 1 <= len(lines) <= MOST_ROWS:
             raise wrong("body", f"have 1 to {MOST_ROWS} lines", len(lines), 413 if lines else 422)
+        where = [f"line {number}.row" for number, _ in lines]
+        fields = plain_lines([line for _, line in lines], self.needs, self.one.model_fields.keys())
+        if fields is not None:
+            return _of_fields(fields, where)
         ones = []
         for number, line in lines:
             try:
                 ones.append(self._one.validate_json(line))
             except ValidationError as error:
                 raise refusal(error, f"line {number}") from None
-        return _of_ones(ones, [f"line {number}.row" for number, _ in lines])
+        return _of_ones(ones, where)
 
     def _arrow(self, body: bytes) -> Parsed:
         columns = read_arrow(body, MOST_ROWS)
@@ -188,18 +196,18 @@ class Parser:
         names = list(columns)
         try:
             for name in names:
-                _CELLS.validate_python(columns[name])
+                if not are_plain_cells(columns[name]):
+                    _CELLS.validate_python(columns[name])
         except ValidationError as error:
             raise refusal(error, name) from None
         rows = [dict(zip(names, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
-        where = [f"rows[{at}]" for at in range(size)]
         try:
             checked = self._many.validate_python(
                 {"rows": rows[:1] * size} | ({"y": labels} if labels else {}) | ({"ids": ids} if ids else {})
             )
         except ValidationError as error:
             raise refusal(error) from None
-        return Parsed(where, rows, getattr(checked, "y", None), getattr(checked, "ids", None))
+        return _of_lists(rows, getattr(checked, "y", None), getattr(checked, "ids", None))
 
 
 _CELLS = TypeAdapter(list[Cell])
@@ -209,29 +217,30 @@ label_body = Parser(LabelRow, LabelRows)
 
 
 def _of_ones(ones: Sequence[Any], where: list[str], single: bool = False) -> Parsed:
-    first = ones[0]
-    ids = [one.id for one in ones] if hasattr(first, "id") else None
+    names = type(ones[0]).model_fields
+    return _of_fields({name: [getattr(one, name) for one in ones] for name in names}, where, single)
+
+
+def _of_fields(fields: dict[str, list[Any]], where: list[str], single: bool = False) -> Parsed:
+    ids = fields.get("id")
     if ids is not None and None in ids:
         if any(name is not None for name in ids):
             raise wrong(beside(where[ids.index(None)], "id"), "be there in all lines or in none", None)
         ids = None
-    if not hasattr(first, "row"):
+    if "row" not in fields:
         where = [place.removesuffix("row").removesuffix(".") for place in where]
-    return Parsed(
-        where,
-        [one.row for one in ones] if hasattr(first, "row") else [],
-        [one.y for one in ones] if hasattr(first, "y") else None,
-        ids,
-        single,
-    )
+    return Parsed(where, fields.get("row", []), fields.get("y"), ids, single)
 
 
 def _of_many(many: Any) -> Parsed:
     if isinstance(many, LabelRows):
         where = [f"labels[{at}]" for at in range(len(many.labels))]
         return Parsed(where, [], [one.y for one in many.labels], [one.id for one in many.labels])
-    where = [f"rows[{at}]" for at in range(len(many.rows))]
-    return Parsed(where, many.rows, getattr(many, "y", None), getattr(many, "ids", None))
+    return _of_lists(many.rows, getattr(many, "y", None), getattr(many, "ids", None))
+
+
+def _of_lists(rows: list[dict[str, Any]], labels: list[Any] | None, ids: list[str] | None) -> Parsed:
+    return Parsed([f"rows[{at}]" for at in range(len(rows))], rows, labels, ids)
 
 
 _MEMBERS = frozenset(

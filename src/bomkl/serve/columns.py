@@ -142,10 +142,14 @@ class Columns:
         """Turn checked cells into what the estimator takes: a matrix, or columns by name.
 
         Columns are lists of plain values: what a column holds must follow from the cells alone, so that the first rows
-        give the same model in whatever groups they come.
+        give the same model in whatever groups they come. Where all are floats, an array says the same.
         """
         if self.tables:
-            return dict(zip(self.kinds, map(list, zip(*rows, strict=True)), strict=True))
+            columns = zip(*rows, strict=True)
+            return {
+                name: np.array(cells) if set(map(type, cells)) == {float} else list(cells)
+                for name, cells in zip(self.kinds, columns, strict=True)
+            }
         return np.array(rows, dtype=np.float64).reshape(len(rows), len(self.kinds))
 
     def targets(self, labels: Sequence[Any]) -> NDArray[Any]:

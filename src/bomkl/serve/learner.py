@@ -16,7 +16,8 @@ from bomkl.serve.columns import Columns
 from bomkl.serve.log import Entry
 from bomkl.serve.monitor import Monitor
 
-MICRO_BATCH = 256  # rows learned at a time; predictions wait for no more than that
+MICRO_BATCH = 256  # rows learned at a time while predictions come: they wait for no more than that
+BULK_BATCH = 1024  # rows learned at a time otherwise
 
 
 class Learner:
@@ -57,7 +58,7 @@ class Learner:
     # ------------------------------------------------------------ learning
 
     def learn(
-        self, entries: Sequence[Entry], columns: Columns, between: Callable[[], None] = lambda: None
+        self, entries: Sequence[Entry], columns: Columns, between: Callable[[], int] = lambda: BULK_BATCH
     ) -> list[list[Any]]:
         """Learn entries and return, for each, the predictions made just before each row was learned from.
 
@@ -68,7 +69,8 @@ class Learner:
         columns : Columns
             What their cells mean.
         between : callable
-            Called every few rows: what it reads is the model after some of them.
+            Called every few rows: what it reads is the model after some of them. Returns the most rows that may be
+            learned before it is called again.
         """
         if not hasattr(self.estimator, "score_and_learn"):
             self.estimator = self.estimator(columns.labels)
@@ -76,10 +78,10 @@ class Learner:
         labels = [label for entry in entries for label in entry.labels]
         y = columns.targets(labels)
         predictions: list[Any] = []
-        for begin, end in self._cuts(y):
+        while (begin := len(predictions)) < len(y):
+            end = begin + self._rows_at_once(y[begin:], between())
             predictions += self._learn_rows(columns, rows[begin:end], y[begin:end])
-            self.monitor.add_point(self.kernel_weights)
-            between()
+            self.monitor.add_weights(self.kernel_weights)
         self.seq = entries[-1].seq
         ends = np.cumsum([len(entry.labels) for entry in entries]).tolist()
         return [predictions[begin:end] for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
@@ -99,22 +101,23 @@ class Learner:
             return [None]
         return self._count(margins, y, known)
 
-    def _cuts(self, y: NDArray[Any]) -> list[tuple[int, int]]:
-        """Parts of the rows such that curves get their points and a row with a new label is alone.
+    def _rows_at_once(self, y: NDArray[Any], most: int) -> int:
+        """Tell how many rows to learn in one call.
 
-        The margins of a call are about the classes known at its end; so those of every row are about the classes known
-        once the row has been learned from, however the rows are grouped.
+        They end where the curves need the weights, and a row with a new label is alone. The margins of a call are
+        about the classes known at its end; so those of every row are about the classes known once the row has been
+        learned from, however the rows are grouped.
         """
-        cuts = set(range(self.monitor.rows_to_point(), len(y), self.monitor.stride))
-        if self.classifies:
-            labels, places = np.unique(y, return_index=True)
-            known = set(self.classes())
-            for label, place in zip(labels.tolist(), places.tolist(), strict=True):
-                if label not in known:
-                    cuts |= {place, place + 1}
-        cuts |= set(range(MICRO_BATCH, len(y), MICRO_BATCH))
-        inner = sorted(cut for cut in cuts if 0 < cut < len(y))
-        return list(zip([0, *inner], [*inner, len(y)], strict=True))
+        # up to a multiple of `most`, where estimators that work in blocks end one
+        size = min(most - self.monitor.rows % most, self.monitor.rows_to_weights(), len(y))
+        if not self.classifies:
+            return size
+        labels, places = np.unique(y[:size], return_index=True)
+        known = set(self.classes())
+        new = min(
+            (at for label, at in zip(labels.tolist(), places.tolist(), strict=True) if label not in known), default=size
+        )
+        return max(new, 1)
 
     def _count(self, margins: NDArray[np.float64], y: NDArray[Any], known: list[Any]) -> list[Any]:
         errors = row_errors(self.estimator, margins, y, known)

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic_core import to_json
+
 _FORMAT = 1
 _TABLES = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -152,7 +154,7 @@ class Log:
 
     def append(self, rows: list[list[Any]], labels: list[Any], at: float) -> Entry:
         """Add rows at the end."""
-        body = json.dumps([rows, labels], separators=(",", ":"), allow_nan=False)
+        body = to_json([rows, labels], inf_nan_mode="constants").decode()
         entry = Entry(self.seq + 1, self.rows + len(labels), rows, labels)
         self._db.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", (entry.seq, entry.last_row, at, body))
         self.seq, self.rows = entry.seq, entry.last_row

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
 from collections.abc import Iterator
@@ -11,12 +10,14 @@ from typing import Any, Self
 
 import httpx
 import numpy as np
+from pydantic_core import to_json
 
 from bomkl.serve.bodies import MOST_ROWS, NDJSON
 from bomkl.streams import Stream
 from bomkl.streams.labels import is_missing, label_kind
 
 _PATIENCE = 60.0  # seconds for which a service may be away
+_MOST_LATENCIES = 100_000
 _RETRIED = frozenset({429, 503, 507})
 Named = tuple[list[dict[str, Any]], list[Any]]
 
@@ -36,12 +37,26 @@ class Sent:
     mistakes : float
         How many of them were predicted wrongly; for numbers the sum of absolute errors.
     latencies : list of float
-        Seconds from each request to its answer, without those that had to be sent again.
+        Seconds from each request to its answer, without those that had to be sent again; of many, every second one,
+        then every fourth, and so on.
+    requests : int
+        Requests that were answered.
     """
 
     rows: int = 0
     mistakes: float = 0.0
     latencies: list[float] = field(default_factory=list)
+    requests: int = 0
+    _stride: int = 1
+
+    def note(self, seconds: float) -> None:
+        """Note how long a request took."""
+        if self.requests % self._stride == 0:
+            self.latencies.append(seconds)
+        self.requests += 1
+        if len(self.latencies) > _MOST_LATENCIES:
+            del self.latencies[1::2]
+            self._stride *= 2
 
     def latency(self, share: float) -> float:
         """Seconds within which a share of the requests were answered."""
@@ -141,9 +156,9 @@ class Pusher:
                 yield sent
 
     def _send(self, rows: list[dict[str, Any]], labels: list[Any], sent: Sent) -> None:
-        lines = [json.dumps({"row": row, "y": y}) for row, y in zip(rows, labels, strict=True)]
+        lines = [to_json({"row": row, "y": y}) for row, y in zip(rows, labels, strict=True)]
         headers = {"Content-Type": NDJSON, "Idempotency-Key": f"{self._key}-{sent.rows}"}
-        reply = self._request("\n".join(lines).encode(), headers, sent)
+        reply = self._request(b"\n".join(lines), headers, sent)
         for y, prediction in zip(labels, reply["predictions"], strict=True):
             if isinstance(y, float) and not isinstance(prediction, str):
                 sent.mistakes += abs(y - (prediction or 0.0))
@@ -158,7 +173,7 @@ class Pusher:
                 sending = time.monotonic()
                 response = self._client.post("/v1/learn", content=body, headers=headers)
                 if response.status_code == 200:
-                    sent.latencies.append(time.monotonic() - sending)
+                    sent.note(time.monotonic() - sending)
                     return response.json()
                 problem = f"{response.status_code}: {_detail(response)}"
                 if response.status_code not in _RETRIED:

@@ -13,6 +13,7 @@ between micro-batches, so they see a consistent model and wait for at most one m
 from __future__ import annotations
 
 import asyncio
+import math
 import sqlite3
 import sys
 import threading
@@ -24,13 +25,14 @@ from typing import Any
 
 from bomkl.serve.columns import Columns
 from bomkl.serve.errors import RefusedError, beside
-from bomkl.serve.learner import MICRO_BATCH, Learner
+from bomkl.serve.learner import BULK_BATCH, MICRO_BATCH, Learner
 from bomkl.serve.log import Entry, Log
 from bomkl.serve.snapshots import Snapshots
 from bomkl.serve.start import Start, stored_columns, takes_tables
 
 _TICK = 0.5  # seconds between looks at rows that wait too long for their label
 _SECONDS_BETWEEN_SNAPSHOTS = 10.0
+_SECONDS_OF_CARE = 2.0  # for which rows are learned in small groups after a prediction: more may come
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,8 @@ class Service:
         self._unstored: dict[int, Work] = {}  # entries with a key whose reply is not in the log yet
         self._replies: dict[int, Any] = {}
         self._queued = 0
+        self._unsettled: set[asyncio.Future[Any]] = set()
+        self._predicted = -math.inf  # when predictions were asked for last
         self._stopping = False
         self._log_done = False
         self._lock = threading.Lock()
@@ -169,6 +173,7 @@ class Service:
             if self._queued and self._queued + work.size > self.settings.most_queued:
                 raise RefusedError(429, f"{self._queued} rows are waiting already. Try again later.", retry_after=1)
             self._queued += work.size
+            self._unsettled.add(future)
             if work.labels is None and work.ids is None:
                 self._to_predict.append(work)
                 self._model_wakes.notify()
@@ -180,6 +185,7 @@ class Service:
         finally:
             with self._lock:
                 self._queued -= work.size
+                self._unsettled.discard(future)
 
     async def read(self, function: Callable[[Learner], Any]) -> Any:
         """Run a function that reads the model, between two micro-batches."""
@@ -188,8 +194,13 @@ class Service:
         with self._lock:
             self._refuse_if_down()
             self._to_read.append((function, future))
+            self._unsettled.add(future)
             self._model_wakes.notify()
-        return await future
+        try:
+            return await future
+        finally:
+            with self._lock:
+                self._unsettled.discard(future)
 
     @property
     def queued(self) -> int:
@@ -216,9 +227,7 @@ class Service:
             print(f"bomkl: {threading.current_thread().name} failed: {error!r}", file=sys.stderr)
             with self._lock:
                 self.failed = repr(error)
-                works = [*self._to_log, *self._to_learn, *self._to_predict, *self._unstored.values()]
-                waiters = [waiter for work in works for waiter in work.waiters]
-                waiters += [future for _, future in self._to_read]
+                waiters = list(self._unsettled)
                 self._log_wakes.notify_all()
                 self._model_wakes.notify_all()
             self._settle([(waiters, RefusedError(503, "The service has failed and must be restarted."))])
@@ -418,7 +427,7 @@ class Service:
         entries = [work.entry for work in batch if work.entry is not None]
         columns = batch[-1].columns
         assert columns is not None
-        predictions = self._learner.learn(entries, columns, self._read_model)
+        predictions = self._learner.learn(entries, columns, self._between_parts)
         outcomes = []
         with self._lock:
             for work, entry, made in zip(batch, entries, predictions, strict=True):
@@ -430,6 +439,11 @@ class Service:
                 self._log_wakes.notify()
         self._settle(outcomes)
 
+    def _between_parts(self) -> int:
+        """Answer what waits, and tell how many rows to learn before looking again."""
+        self._read_model()
+        return MICRO_BATCH if time.monotonic() - self._predicted < _SECONDS_OF_CARE else BULK_BATCH
+
     def _read_model(self) -> None:
         """Answer everything that only reads the model and waits now."""
         with self._lock:
@@ -437,6 +451,7 @@ class Service:
             reads, self._to_read = list(self._to_read), deque()
         outcomes: list[tuple[list[asyncio.Future[Any]], Any]] = []
         if works:
+            self._predicted = time.monotonic()
             outcomes += self._predict(works)
         for function, future in reads:
             try:

@@ -11,7 +11,7 @@ from sklearn.base import is_classifier
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, modelfile
 from bomkl.serve.columns import Columns
-from bomkl.serve.learner import MICRO_BATCH, Learner
+from bomkl.serve.learner import BULK_BATCH, Learner
 from bomkl.serve.log import Entry, Log, LogError
 from bomkl.serve.snapshots import Snapshots
 
@@ -144,7 +144,7 @@ def _groups(entries: Iterator[Entry]) -> Iterator[list[Entry]]:
     for entry in entries:
         group.append(entry)
         rows += len(entry.labels)
-        if rows >= MICRO_BATCH:
+        if rows >= BULK_BATCH:
             yield group
             group, rows = [], 0
     if group:

@@ -173,7 +173,7 @@ function draw() {
   state.rows ? `After ${plural(state.rows, "row")} the error is ${figure(state.error)}, of the last 1,000 rows ${figure(state.window_error)}, of the baseline ${figure(state.baseline_error)}.` : "No rows yet.");
 
   const shares = state.kernels.map((name, k) => ({
-    ...line(curves.rows, curves.kernel_weights.map((weights) => weights[k]), name, palette()[k % palette().length], { width: 0.8 }),
+    ...line(curves.weight_rows, curves.kernel_weights.map((weights) => weights[k]), name, palette()[k % palette().length], { width: 0.8 }),
     stackgroup: "all", fillcolor: palette()[k % palette().length] + (dark.matches ? "b8" : "cc"), hovertemplate: "%{y:.1%}",
   }));
   const heaviest = state.kernels.map((name, k) => [state.kernel_weights[k], name]).sort((a, b) => b[0] - a[0]);
