@@ -348,13 +348,16 @@ public:
         const std::vector<double>* out = scores_of(x);
         if (!out) return nb::none();
         nb::object found = given(*out);
-        if (task_ == Task::multiclass) {
-            require(y >= 0 && y < outputs_, "there is no such class");
-            std::fill(target_.begin(), target_.end(), 0.0);
-            target_[std::size_t(y)] = 1;
-        } else {
-            target_[0] = target;
-        }
+        const bool mistake = point_error_of(*out, y, target) == 1;
+        learn_scored(learner, y, target, weight);
+        if (mistake && counts.contains("_mistakes")) counts["_mistakes"] = nb::cast<std::int64_t>(counts["_mistakes"]) + 1;
+        return found;
+    }
+
+    // Learns the row that was scored last.
+    void learn_scored(nb::object learner, double y, double target, double weight) {
+        require(row_->scored() && row_->has_room(), "there is no row to learn from");
+        set_target(y, target);
         const auto seen = nb::cast<std::int64_t>(learner.attr("seen"));
         add_to_sample(learner.attr("sample"), y, weight, seen);
         row_->learn(target_.data(), weight, loss_sum_.data(), error_sum_.data());
@@ -366,9 +369,6 @@ public:
         }
         for (std::size_t i = 0; i < forests_.size(); ++i) forests_[i].attr("open") = row_->forests()[i].open;
         learner.attr("seen") = seen + 1;
-        if (point_error(out->data(), target_.data(), outputs_, task_) == 1 && counts.contains("_mistakes"))
-            counts["_mistakes"] = nb::cast<std::int64_t>(counts["_mistakes"]) + 1;
-        return found;
     }
 
 private:
@@ -454,6 +454,21 @@ private:
                                    to_numpy(std::vector<double>{y}), to_numpy(std::vector<double>{weight})));
     }
 
+    void set_target(double y, double target) {
+        if (task_ != Task::multiclass) {
+            target_[0] = target;
+            return;
+        }
+        require(y >= 0 && y < outputs_, "there is no such class");
+        std::fill(target_.begin(), target_.end(), 0.0);
+        target_[std::size_t(y)] = 1;
+    }
+
+    double point_error_of(const std::vector<double>& scores, double y, double target) {
+        set_target(y, target);
+        return point_error(scores.data(), target_.data(), outputs_, task_);
+    }
+
     nb::object given(const std::vector<double>& scores) const {
         return outputs_ == 1 ? nb::object(nb::float_(scores[0])) : nb::cast(to_numpy(scores));
     }
@@ -479,6 +494,22 @@ private:
     std::optional<OneRow> row_;
 };
 
+// Calls functions of the core, each with a tuple of arguments, and then updates a dict, all in one step for other threads and
+// for interrupts: the interpreter runs no code of its own meanwhile. False, with nothing done, where somebody may be reading
+// what is changed. The functions must not fail, and must keep the GIL.
+bool in_one_step(nb::object changed, nb::list calls, nb::dict holder, nb::dict updates) {
+    if (nb::cast<bool>(changed.attr("shared"))) return false;
+    for (nb::handle call : calls) {
+        const nb::object function = call[0], arguments = call[1];
+        if (PyObject* result = PyObject_CallObject(function.ptr(), arguments.ptr()))
+            Py_DECREF(result);
+        else
+            throw nb::python_error();
+    }
+    if (PyDict_Update(holder.ptr(), updates.ptr()) != 0) throw nb::python_error();
+    return true;
+}
+
 }  // namespace
 
 void bind_auto(nb::module_& m, const InstructionSet& (*chosen_set)()) {
@@ -500,7 +531,9 @@ void bind_auto(nb::module_& m, const InstructionSet& (*chosen_set)()) {
              "learner"_a, "relevance_standard"_a, "relevance_normal"_a, "views"_a, "clip"_a, "far"_a, "largest"_a, "leading"_a,
              "share"_a, "outputs"_a, "task"_a, "forget"_a, "error_rows"_a, "places"_a)
         .def("score", &OneRowOfLearner::score, "x"_a)
+        .def("learn_scored", &OneRowOfLearner::learn_scored, "learner"_a, "y"_a, "target"_a, "weight"_a)
         .def("learn", &OneRowOfLearner::learn, "learner"_a, "x"_a, "y"_a, "target"_a, "weight"_a, "counts"_a);
+    m.def("in_one_step", &in_one_step, "changed"_a, "calls"_a, "holder"_a, "updates"_a);
     m.def("linear_scores", &bind_linear_scores, "features"_a, "w"_a, "rank"_a, "out"_a);
     m.def("bend_targets", &bind_bend, "curve"_a, "targets"_a, "out"_a, "Scaled targets on a curved scale.");
     m.def("straighten_scores", &bind_straighten, "curve"_a, "scores"_a, "Undo `bend_targets`, in place.");

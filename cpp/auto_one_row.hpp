@@ -139,6 +139,8 @@ public:
         return out_;
     }
 
+    bool scored() const { return scored_; }  // and not learned from since
+
     bool has_room() const {
         const auto roomy = [](const auto& each) { return each.open < kBlock - 1; };
         return std::all_of(components_.begin(), components_.end(), roomy) &&

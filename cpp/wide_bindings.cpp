@@ -3,6 +3,7 @@
 #include <nanobind/ndarray.h>
 
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
 
 #include "auto_wide.hpp"
@@ -55,7 +56,8 @@ void bind_wide_rows(In<double, 1> rate, InOut<float, 3> w, InOut<double, 2> S, I
     require(y.shape(0) == n && y.shape(1) == outputs && weight.size() == n && scores.shape(0) == n &&
                 scores.shape(1) == std::size_t(m.rates) && scores.shape(2) == outputs && task >= 0 && task <= int(Task::huber),
             "the rows do not fit the wide linear model");
-    nb::gil_scoped_release release;
+    std::optional<nb::gil_scoped_release> release;
+    if (n > 1) release.emplace();  // a single row may be a part of a step that no other thread should see half of
     wide_rows(m, {starts.data(), places.data(), values.data()}, y.data(), weight.data(), n, Task(task), forget, scores.data());
 }
 

@@ -5,10 +5,13 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.datasets import make_classification
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, _core
+from bomkl.auto.sparse_rows import ColumnScales
 
 N = 420
 X, Y = make_classification(N, 7, n_informative=5, n_redundant=0, n_classes=4, random_state=0)
@@ -39,6 +42,63 @@ def test_one_by_one_is_the_same_as_all_at_once(case):
     )
     if hasattr(one, "predict_proba"):
         assert_allclose([one.predict_proba_one(x) for x in X[:50]], many.predict_proba(X[:50]), rtol=1e-4, atol=1e-6)
+
+
+DRIFTING = np.where(np.arange(N) < 300, Y % 2, 1 - Y % 2)
+WIDE = sp.random(200, 600, density=0.03, random_state=0, format="csr")
+LEFT = np.asarray(WIDE[:, :300].sum(axis=1) - WIDE[:, 300:].sum(axis=1))[:, 0]
+COMPOSED = {  # estimator, rows, labels, rows before the first that comes alone, how many may go the long way
+    "drift, two classes": (AutoMKLClassifier(40, drift="adapt", random_state=0), X, DRIFTING, 270, 40),
+    "drift, four classes": (AutoMKLClassifier(40, drift="adapt", random_state=0), X, Y, 325, 8),
+    "drift, numbers": (AutoMKLRegressor(40, drift="adapt", random_state=0), X, X[:, 0] * X[:, 1] + Y, 325, 8),
+    "wide": (AutoMKLClassifier(20, random_state=0), WIDE.toarray(), LEFT > 0, 90, 4),
+    "wide, sparse": (AutoMKLClassifier(20, random_state=0), WIDE, np.digitize(LEFT, [-1, 1]), 90, 4),
+    "wide, drift": (AutoMKLClassifier(20, drift="adapt", random_state=0), WIDE, LEFT > 0, 130, 4),
+}
+
+
+@pytest.mark.parametrize("case", COMPOSED)
+def test_learners_of_several_parts_take_rows_in_one_step(case, monkeypatch):
+    model, rows, y, start, most = COMPOSED[case]
+    one, many = (clone(model).partial_fit(rows[:start], y[:start]) for _ in range(2))
+    expected, long_ways = many.score_and_learn(rows[start:], y[start:]), []
+    whole = type(model).score_and_learn
+    monkeypatch.setattr(type(model), "score_and_learn", lambda *given: long_ways.append(1) or whole(*given))
+    for i, margin in enumerate(expected, start):
+        predicted = one.predict_one(rows[i])
+        learned = one.learn_one(rows[i], y[i].item())
+        assert_array_equal(learned, margin)
+        if "numbers" in case:
+            assert predicted == learned
+    assert pickle.dumps(one) == pickle.dumps(many)
+    assert 0 < len(long_ways) <= most
+
+
+@pytest.mark.parametrize("case", ["drift, numbers", "wide"])
+def test_a_reader_of_several_parts_keeps_what_it_was_given(case):
+    model, rows, y, start, _ = COMPOSED[case]
+    model = clone(model).partial_fit(rows[:start], y[:start])
+    now = model._now()
+    before = now.predict(rows)
+    for i in range(start, start + 10):
+        model.learn_one(rows[i], y[i].item())
+    assert_array_equal(now.predict(rows), before)
+    assert (now.n_seen_, model.n_seen_) == (start, start + 10)
+
+
+def test_columns_that_another_fork_has_added():
+    first = ColumnScales.of(WIDE[:1])
+    left, right = first.fork(), first.fork()
+    left.scaled(WIDE[1:2], learn=True)  # given up, as after an interrupt
+    right.scaled(WIDE[2:4], learn=True)
+    alone = ColumnScales.of(WIDE[:1])
+    expected = alone.scaled(WIDE[2:4], learn=True)
+    for scales in (first, right):
+        found = scales.scaled(WIDE[1:4], learn=False)
+        assert (found.places < scales.count).all()
+        assert_array_equal(scales.columns[found.places[found.places >= 0]], found.columns[found.places >= 0])
+    assert_array_equal(right.scaled(WIDE[2:4], learn=False).places, expected.places)
+    assert_array_equal(right.columns[: right.count], alone.columns[: alone.count])
 
 
 @pytest.mark.parametrize("name", _core.instruction_sets())

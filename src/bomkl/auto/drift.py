@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Self
 
@@ -19,6 +20,7 @@ import scipy.sparse as sp
 from bomkl.auto.constants import LARGEST
 from bomkl.auto.fast import FastExperts
 from bomkl.auto.geometry import Float
+from bomkl.auto.one_row import Step, learn_in_one_step, scores_of_one
 from bomkl.auto.rebuild import Mapper
 from bomkl.auto.rows import RowLearner, checked, dense_rows
 from bomkl.auto.saved import Saved, State
@@ -53,6 +55,7 @@ class AdaptiveLearner:
         self.log_weights = np.zeros(2)
         self.fast = FastExperts(settings, n_classes, columns)
         self.seen = 0
+        self.shared = False  # whether another thread may be reading it, so that it must not change
         self.restarts: list[int] = []
         self.alarms = 0
         self.last_X: list[Any] = []  # rows; of very wide ones sparse matrices
@@ -96,8 +99,12 @@ class AdaptiveLearner:
 
     def fork(self) -> Self:
         """Return a copy that may learn while this one stays as it is; only the latest fork may learn."""
+        return self._with([model.fork() for model in self.models], self.fast.fork())
+
+    def _with(self, models: list[RowLearner | WideLearner], fast: FastExperts) -> Self:
+        """Return a copy that has these learners."""
         fork = copy.copy(self)
-        fork.models, fork.fast = [model.fork() for model in self.models], self.fast.fork()
+        fork.shared, fork.models, fork.fast = False, models, fast
         fork.recent, fork.restarts = list(self.recent), list(self.restarts)
         fork.before, fork.squared_error = self.before.copy(), self.squared_error.copy()
         return fork
@@ -121,8 +128,8 @@ class AdaptiveLearner:
             rows = (canonical_rows if self.columns > WIDEST else dense_rows)(X, begin, end)
             out[begin:end] = self._rows(rows, y[begin:end], weight[begin:end], run)
             self.seen += end - begin
-            if self.seen % STEP == 0:
-                self._decide()
+            if self.seen % STEP == 0 and (decided := self._decision()) is not None:
+                decided()
             begin = end
         return out
 
@@ -133,13 +140,66 @@ class AdaptiveLearner:
         base = _scores(sum(parts[1:], parts[0]), self.task)
         return checked(self.fast.scores(base, self.unit(), X, run))
 
+    def learn_one(self, x: Any, y: float, holder: dict[str, Any]) -> float | Float | None:
+        """Score one row, then learn from it, as `learn_in_one_step` does."""
+        return learn_in_one_step(self, x, y, holder)
+
+    def plan_one(self, x: Any, y: float) -> Step | None:
+        """Plan what `learn_one` does; None where it cannot do it."""
+        steps: list[Step] = []
+        for learner in (*self.models, *self.fast.twins):
+            step = learner.plan_one(x, y)
+            if step is None:
+                return None
+            steps.append(step)
+        count, target, weight = len(self.models), np.array([y], dtype=np.float64), np.ones(1)
+        models, twins = steps[:count], steps[count:]
+        after = self._with([each.after for each in models], self.fast.with_twins([each.after for each in twins]))
+        base, unit = after._mix(np.stack([each.row_of_scores for each in models], axis=1), target, weight)
+        after._keep(x if sp.issparse(x) else x[None], target, weight)
+        scores = after.fast.combine_and_learn(base, unit, [each.row_of_scores for each in twins], target, weight)
+        after.seen += 1
+        if not np.isfinite(scores).all() or (after.seen % STEP == 0 and after._decision() is not None):
+            return None
+        return Step(scores_of_one(scores[0]), after, [call for each in steps for call in each.calls])
+
+    def score_one(self, x: Any) -> float | Float | None:
+        """Scores of one row as `learn_one` would give them; None where it cannot do it."""
+        found = []
+        for learner in (*self.models, *self.fast.twins):
+            scores = learner.score_one(x)
+            if scores is None:
+                return None
+            found.append(np.reshape(scores, (1, -1)))
+        count = len(self.models)
+        base = self._mixture(_means(np.vstack(found[:count]), self.task))[1]
+        out = self.fast.combined(base[None], self.unit(), found[count:])[0]
+        return scores_of_one(out) if np.isfinite(out).all() else None
+
+    def _mixture(self, means: Float) -> tuple[Float, Float]:
+        """Mean and score of one row, by the means (models, outputs) of the models."""
+        mixture = (self.weights()[:, None] * means).sum(axis=0)
+        return mixture, _scores(mixture[None], self.task)[0]
+
     def _rows(self, X: Any, y: Float, weight: Float, run: Mapper) -> Float:
         scores = np.stack([model.score_and_learn(X, y, weight, run) for model in self.models], axis=1)
+        base, unit = self._mix(scores, y, weight)
+        self._keep(X, y, weight)
+        return checked(self.fast.score_and_learn(base, unit, X, y, weight, run))
+
+    def _keep(self, X: Any, y: Float, weight: Float) -> None:
+        """Keep the last rows, which a challenger would start from."""
+        self.last_X = (self.last_X + list(X))[-WARM:]
+        self.last_y = (self.last_y + y.tolist())[-WARM:]
+        self.last_weight = (self.last_weight + weight.tolist())[-WARM:]
+
+    def _mix(self, scores: Float, y: Float, weight: Float) -> tuple[Float, Float]:
+        """Mix the scores (n, models, outputs) of each row, then learn the weights; returns scores and units."""
         base, unit = np.empty((len(y), self.outputs)), np.empty(len(y))
         for t in range(len(y)):
             means, weights = _means(scores[t], self.task), self.weights()
-            mixture = (weights[:, None] * means).sum(axis=0)
-            base[t], unit[t] = _scores(mixture[None], self.task)[0], self.unit()
+            mixture, base[t] = self._mixture(means)
+            unit[t] = self.unit()
             losses = [self._loss(each, y[t]) for each in means]
             loss = self._loss(mixture, y[t])
             weights *= np.exp([-weight[t] * (each - min(losses)) for each in losses])
@@ -148,10 +208,7 @@ class AdaptiveLearner:
             if self.task.is_regression:
                 self.squared_error += (min((mixture[0] - y[t]) ** 2, 1e300), 1)
             self._record(loss, losses)
-        self.last_X = (self.last_X + list(X))[-WARM:]
-        self.last_y = (self.last_y + y.tolist())[-WARM:]
-        self.last_weight = (self.last_weight + weight.tolist())[-WARM:]
-        return checked(self.fast.score_and_learn(base, unit, X, y, weight, run))
+        return base, unit
 
     def unit(self) -> float:
         """Size of the errors of the mixture so far; 1 before the first, and for classes."""
@@ -175,19 +232,22 @@ class AdaptiveLearner:
             old = self.recent.pop(0)
             self.before += (1, old, old * old)
 
-    def _decide(self) -> None:
+    def _decision(self) -> Callable[[], None] | None:
+        """Tell what to do about a challenger, or for want of one; None where there is nothing to do."""
         if len(self.models) == 3:
             if self.advantage > WIN:
-                self._restart()
-            elif self.age >= PATIENCE:
-                self.models, self.log_weights = self.models[:2], self.log_weights[:2]
-                self._calm()
-        elif self.before[0] >= CALM:
-            n, total, squares = self.before
-            mean = total / n
-            error = math.sqrt(max(squares / n - mean**2, 1e-6) / WINDOW)
-            if sum(self.recent) / len(self.recent) > mean + ALARM * error:
-                self._challenge()
+                return self._restart
+            return self._dismiss if self.age >= PATIENCE else None
+        if self.before[0] < CALM:
+            return None
+        n, total, squares = self.before
+        mean = total / n
+        error = math.sqrt(max(squares / n - mean**2, 1e-6) / WINDOW)
+        return self._challenge if sum(self.recent) / len(self.recent) > mean + ALARM * error else None
+
+    def _dismiss(self) -> None:
+        self.models, self.log_weights = self.models[:2], self.log_weights[:2]
+        self._calm()
 
     def _challenge(self) -> None:
         self.alarms += 1

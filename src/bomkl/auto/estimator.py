@@ -18,7 +18,15 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from bomkl._guard import changing
 from bomkl._repr import ShowsState, bytes_text, top_kernels
 from bomkl._repr import State as ShownState
-from bomkl._validation import check_choice, check_count, check_n_jobs, first_not_a_number, parameter_error, validated
+from bomkl._validation import (
+    check_choice,
+    check_count,
+    check_n_jobs,
+    check_sparse,
+    first_not_a_number,
+    parameter_error,
+    validated,
+)
 from bomkl.auto.change import Change
 from bomkl.auto.constants import FIRST_STAGE
 from bomkl.auto.device import DEVICES, on_host, rows_on_device
@@ -30,6 +38,7 @@ from bomkl.auto.rebuild import Mapper
 from bomkl.auto.rounds import RoundLearner
 from bomkl.auto.rows import RowLearner
 from bomkl.auto.saved import State
+from bomkl.auto.sparse_rows import canonical_rows
 from bomkl.auto.table_rows import TableRows
 from bomkl.auto.task import LearnerSettings
 from bomkl.auto.versions import Learner, learner_from_state, learner_state
@@ -192,14 +201,26 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"x must have the columns of the model. Missing: {missing}, unknown: {unknown}.")
         return np.array([x[name] for name in names])
 
-    def _quick_row(self, x: Any) -> Float | None:
-        """One row as the core takes it; None where it has to be looked at first, or encoded."""
+    def _quick_row(self, x: Any) -> Any:
+        """One row as learners take it; None where it has to be looked at first, or encoded."""
         if self.__dict__.get("_encoder") is not None:
             return None
         row = x if type(x) is np.ndarray else self._one_row(x)
-        if isinstance(row, np.ndarray) and row.ndim == 1 and row.dtype.kind in "iufb":
+        if isinstance(row, np.ndarray):
+            if row.ndim != 1 or row.dtype.kind not in "iufb" or len(row) != self.__dict__.get("n_features_in_"):
+                return None
+            if len(row) > WIDEST:
+                return canonical_rows(row[None], 0, 1) if np.isfinite(row).all() else None
             return np.ascontiguousarray(row, dtype=np.float64)
-        return None
+        return self._quick_sparse_row(row)
+
+    def _quick_sparse_row(self, row: Any) -> Any:
+        """One very wide row likewise, of a sparse one."""
+        columns = self.__dict__.get("n_features_in_", 0)
+        if columns <= WIDEST or getattr(row, "format", None) != "csr" or row.shape != (1, columns):
+            return None
+        row = check_sparse(row)
+        return canonical_rows(row, 0, 1) if row.dtype.kind in "iufb" and np.isfinite(row.data).all() else None
 
     def _whole_row(self, x: Any) -> Any:
         """One row as `predict` and `partial_fit` take it."""
@@ -225,7 +246,7 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         with changing(self):
             self._prepare(False)
             learner = self._learner
-            if type(learner) is not RowLearner or len(row) != self.n_features_in_:
+            if isinstance(learner, RoundLearner):
                 return None
             if learner.shared:  # somebody may be reading it
                 learner = learner.fork()
@@ -241,10 +262,10 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
     def _score_one(self, x: Any) -> float | Float | None:
         """Scores of one row; None where it has to go the long way."""
         learner = self.__dict__.get("_learner")
-        if type(learner) is not RowLearner:
+        if learner is None or isinstance(learner, RoundLearner):
             return None
         row = self._quick_row(x)
-        return None if row is None or len(row) != self.n_features_in_ else learner.score_one(row)
+        return None if row is None else learner.score_one(row)
 
     def _scores(self, X: Any) -> Float:
         X = self._check_known_rows(X)
@@ -277,7 +298,7 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         """Return what the model is at this moment: calls that end meanwhile do not change it."""
         now = self._beside(self.__dict__)
         learner = vars(now).get("_learner")
-        if isinstance(learner, RowLearner):
+        if learner is not None:
             learner.shared = True
         return now
 

@@ -57,8 +57,12 @@ class FastExperts:
 
     def fork(self) -> Self:
         """Return a copy that may learn while this one stays as it is; only the latest fork may learn."""
+        return self.with_twins([twin.fork() for twin in self.twins])
+
+    def with_twins(self, twins: list[RowLearner | WideLearner]) -> Self:
+        """Return a copy that has these twins."""
         fork = copy.copy(self)
-        fork.twins = [twin.fork() for twin in self.twins]
+        fork.twins = twins
         fork.recent, fork.weights = self.recent.copy(), self.weights.copy()
         fork.combination = self.combination.fork()
         return fork
@@ -75,7 +79,12 @@ class FastExperts:
         `base` (n, outputs) are scores of the slower learners made in the same way, `unit` (n,) the size of their errors
         of numbers before each row; y are class numbers or targets.
         """
-        twins = [twin.score_and_learn(X, y, weight, run) for twin in self.twins]
+        return self.combine_and_learn(
+            base, unit, [twin.score_and_learn(X, y, weight, run) for twin in self.twins], y, weight
+        )
+
+    def combine_and_learn(self, base: Float, unit: Float, twins: list[Float], y: Float, weight: Float) -> Float:
+        """Do all that `score_and_learn` does, after the twins have scored the rows."""
         recent, relative = np.empty((len(y), len(self.decays), base.shape[1])), np.empty(len(y))
         for t in range(len(y)):
             recent[t] = self.recent_scores(base[t])
@@ -91,11 +100,13 @@ class FastExperts:
 
     def scores(self, base: Float, unit: float, X: Any, run: Mapper) -> Float:
         """Scores of rows that all come next, by what is known now."""
+        return self.combined(base, unit, [twin.scores(X, run) for twin in self.twins])
+
+    def combined(self, base: Float, unit: float, twins: list[Float]) -> Float:
+        """Do all that `scores` does, after the twins have scored the rows."""
         recent = np.stack([self.recent_scores(each) for each in base]) if len(base) else np.empty((0, 1, 1))
         units = np.full(len(base), unit)
-        out = self.combination.scores(
-            self._parts(base, units, [twin.scores(X, run) for twin in self.twins], recent), self.task
-        )
+        out = self.combination.scores(self._parts(base, units, twins, recent), self.task)
         return base + unit * out if self.task.is_regression else out
 
     def recent_scores(self, base: Float) -> Float:

@@ -39,7 +39,7 @@ from bomkl.auto.constants import (
 )
 from bomkl.auto.geometry import Float, Geometry, Views
 from bomkl.auto.growth import Growth
-from bomkl.auto.one_row import one_row_of
+from bomkl.auto.one_row import Step, one_row_of
 from bomkl.auto.rebuild import Fitting, HostFitting, Mapper, Rebuild, in_order, one_blas_thread, target_scale
 from bomkl.auto.sample import Sample, sample_state
 from bomkl.auto.saved import Saved, State
@@ -212,13 +212,18 @@ class RowLearner:
 
         A mistake is counted in ``counts["_mistakes"]``, if there is one, in the same step.
         """
-        one_row = self._prepared()
-        if one_row is None or self.seen >= self.one_row_until or self.shared:
+        one_row = self._prepared_to_learn()
+        if one_row is None or self.shared:
             return None
-        if self.grow_from is not None:
-            self._work_on_trees(self.seen + 1)  # before the row is learned from: an interrupt changes nothing
-        target = float(self._targets(np.array([y]))[0, 0]) if self.settings.regression else y
-        return self._unscaled(one_row.learn(self, x, y, target, 1.0, counts))
+        return self._unscaled(one_row.learn(self, x, y, self._target(y), 1.0, counts))
+
+    def plan_one(self, x: Float, y: float) -> Step | None:
+        """Plan what `learn_one` does, for a learner that this one is a part of; None where it cannot do it."""
+        one_row = self._prepared_to_learn()
+        scores = None if one_row is None else self._unscaled(one_row.score(x))
+        if one_row is None or scores is None:
+            return None
+        return Step(scores, self, [(one_row.learn_scored, (self, y, self._target(y), 1.0))])
 
     def score_one(self, x: Float) -> float | Float | None:
         """Scores of one row as `learn_one` would give them; None where it has to go the long way."""
@@ -232,6 +237,18 @@ class RowLearner:
             self.one_row_until = self.seen + min(BLOCK - self.seen % BLOCK, self._rows_to_event()) - 1
             self.one_row = one_row_of(self)
         return self.one_row
+
+    def _prepared_to_learn(self) -> OneRow | None:
+        """Return what learns from single rows; None where the next row has to go the long way."""
+        one_row = self._prepared()
+        if one_row is None or self.seen >= self.one_row_until:
+            return None
+        if self.grow_from is not None:
+            self._work_on_trees(self.seen + 1)  # before the row is learned from: an interrupt changes nothing
+        return one_row
+
+    def _target(self, y: float) -> float:
+        return float(self._targets(np.array([y]))[0, 0]) if self.settings.regression else y
 
     def _unscaled(self, scores: float | Float | None) -> float | Float | None:
         return None if scores is None else scores * self.spread + self.centre

@@ -60,7 +60,10 @@ class NonZeros:
 
 
 class ColumnScales:
-    """The columns that had a value so far, in the order of their coming, and their scales."""
+    """The columns that had a value so far, in the order of their coming, and their scales.
+
+    Columns are only ever added, and forks share the arrays. What another has added lies beyond the count of this one.
+    """
 
     def __init__(self, usual: float, columns: NDArray[np.int32], scales: Float) -> None:
         self.usual = usual
@@ -69,13 +72,10 @@ class ColumnScales:
         self.count = len(columns)
         self._places = np.full(int(columns.max(initial=-1)) + 1, -1, dtype=np.int32)
         self._places[columns] = np.arange(self.count, dtype=np.int32)
-        self._owned = True  # whether no other shares the arrays
 
     def fork(self) -> Self:
-        """Return a copy that may learn while this one stays as it is."""
-        fork = copy.copy(self)
-        fork._owned = False
-        return fork
+        """Return a copy that may learn while this one stays as it is; only the latest fork may learn."""
+        return copy.copy(self)
 
     @classmethod
     def of(cls, rows: sp.csr_matrix) -> Self:
@@ -114,9 +114,6 @@ class ColumnScales:
         new = np.flatnonzero(self._find(rows.indices) < 0)
         if len(new) == 0:
             return
-        if not self._owned:
-            self.columns, self.scales, self._places = self.columns.copy(), self.scales.copy(), self._places.copy()
-            self._owned = True
         first = new[np.sort(np.unique(rows.indices[new], return_index=True)[1])]
         columns, scales = rows.indices[first].astype(np.int32), self._first_scales(rows.data[first])
         begin, end = self.count, self.count + len(first)
@@ -139,9 +136,12 @@ class ColumnScales:
     def _find(self, columns: NDArray[Any]) -> NDArray[np.int32]:
         """Places of columns; the table that finds them is derived from `columns`, and so never part of a state."""
         last = len(self._places) - 1
-        if last < 0:
+        if last < 0 or self.count == 0:
             return np.full(len(columns), -1, dtype=np.int32)
-        return np.where(columns <= last, self._places[np.minimum(columns, last)], np.int32(-1))
+        places = self._places[np.minimum(columns, last)]
+        own = (places >= 0) & (places < self.count)
+        known = own & (self.columns[np.where(own, places, 0)] == columns)  # others may have given a place away
+        return np.where(known, places, np.int32(-1))
 
     def to_state(self) -> State:
         """Return what was learned, as plain values and arrays."""

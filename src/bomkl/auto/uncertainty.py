@@ -15,6 +15,7 @@ from math import ceil, log
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 
 from bomkl._core import BLOCK
 from bomkl.auto.drift import FORGET
@@ -87,9 +88,9 @@ class ErrorModel:
         self.left_out = 1 - LEVELS  # shares of the errors that intervals leave out now
         self.log_factors = np.zeros(len(TRUSTS))  # averages over the last rows, for each trust
         self.scaled = np.ones(len(TRUSTS))  # likewise, of errors in units of level and factor
-        self.noted: list[tuple[Float, float]] = []  # rows and errors that wait to be learned from together
+        self.noted: list[tuple[Any, float]] = []  # rows and errors that wait to be learned from together
 
-    def note(self, row: Float, error: float) -> bool:
+    def note(self, row: Any, error: float) -> bool:
         """Put one row aside, which is quick; tell whether it is time to learn from those noted."""
         self.noted.append((row, error))
         return len(self.noted) >= BLOCK
@@ -107,7 +108,8 @@ class ErrorModel:
         rows, errors = zip(*self.noted, strict=True) if self.noted else ((), ())
         self.noted = []
         if rows:
-            self.learn(np.array(rows), np.array(errors), np.ones(len(rows)))
+            together = sp.vstack(rows, format="csr") if sp.issparse(rows[0]) else np.array(rows)
+            self.learn(together, np.array(errors), np.ones(len(rows)))
 
     def learn(self, X: Any, errors: Float, weight: Float, run: Mapper = map) -> Float:
         """Learn from the errors of rows that were predicted before they were learned from.

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from bomkl.auto.combination import Combination
 from bomkl.auto.constants import CHUNK, FIRST_STAGE
 from bomkl.auto.geometry import Float
+from bomkl.auto.one_row import Step, learn_in_one_step, scores_of_one
 from bomkl.auto.rebuild import Mapper, target_scale
 from bomkl.auto.rows import RowLearner
 from bomkl.auto.saved import Saved, State
@@ -54,6 +55,7 @@ class WideLearner:
         self.first_weight: list[float] = []
         self.centre, self.spread = 0.0, 1.0
         self.seen = 0
+        self.shared = False  # whether another thread may be reading it, so that it must not change
         self.error_before = np.zeros(len(RATES))  # in units of the target, up to its last change
 
     # ------------------------------------------------------------ learning
@@ -103,9 +105,45 @@ class WideLearner:
             begin = end
         return out * self.spread + self.centre
 
+    def learn_one(self, rows: sp.csr_matrix, y: float, holder: dict[str, Any]) -> float | Float | None:
+        """Score one row of `canonical_rows`, then learn from it, as `learn_in_one_step` does."""
+        return learn_in_one_step(self, rows, y, holder)
+
+    def plan_one(self, rows: sp.csr_matrix, y: float) -> Step | None:
+        """Plan what `learn_one` does; None where it cannot do it."""
+        if self.columns is None or (self.task.is_regression and self.seen < _LAST_STAGE):
+            return None
+        columns = self.columns.fork()
+        scaled = columns.scaled(rows, learn=True)
+        kernels = self.kernels.plan_one(self.sketch(scaled)[0], y)
+        if kernels is None:
+            return None
+        targets, weight, task = self._targets(np.array([y], dtype=np.float64)), np.ones(1), self.task
+        linear = self.linear.plan(scaled, columns.count, targets, weight, task, self.settings.forget)
+        after = copy.copy(self)
+        after.columns, after.combination, after.seen = columns, self.combination.fork(), self.seen + 1
+        parts = self._parts(kernels.row_of_scores, self.linear.scores(scaled))
+        scores = after.combination.score_and_learn(parts, targets, weight, task) * self.spread + self.centre
+        if not np.isfinite(scores).all():
+            return None
+        return Step(scores_of_one(scores[0]), after, [*kernels.calls, linear])
+
+    def score_one(self, rows: sp.csr_matrix) -> float | Float | None:
+        """Scores of one row of `canonical_rows` as `learn_one` would give them; None where it cannot do it."""
+        if self.columns is None:
+            return None
+        scaled = self.columns.scaled(rows, learn=False)
+        kernels = self.kernels.score_one(self.sketch(scaled)[0])
+        if kernels is None:
+            return None
+        parts = self._parts(np.reshape(kernels, (1, -1)), self.linear.scores(scaled))
+        scores = self.combination.scores(parts, self.task)[0] * self.spread + self.centre
+        return scores_of_one(scores) if np.isfinite(scores).all() else None
+
     def fork(self) -> Self:
         """Return a copy that may learn while this one stays as it is; only the latest fork may learn."""
         fork = copy.copy(self)
+        fork.shared = False
         fork.kernels, fork.linear = self.kernels.fork(), self.linear.fork()
         fork.combination = self.combination.fork()
         fork.columns = None if self.columns is None else self.columns.fork()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -45,12 +46,20 @@ class WideLinear:
         self, rows: NonZeros, columns: int, y: Float, weight: Float, task: Task, forget: float
     ) -> Float:
         """Scores (n, rates, outputs) of rows, each just before it is learned from; `columns` have been seen by now."""
+        learn, arguments = self.plan(rows, columns, y, weight, task, forget)
+        learn(*arguments)
+        scores: Float = arguments[-1]
+        return scores
+
+    def plan(
+        self, rows: NonZeros, columns: int, y: Float, weight: Float, task: Task, forget: float
+    ) -> tuple[Callable[..., None], tuple[Any, ...]]:
+        """Return the call of the core that `score_and_learn` comes to; its last argument is what takes the scores."""
         self._own()
         self._make_room(columns)
         scores = np.empty((len(y), len(RATES), y.shape[1]))
         where = (rows.starts, rows.places, rows.values)
-        wide_rows(*self._arrays(), *where, y, weight, int(task), forget, scores)
-        return scores
+        return wide_rows, (*self._arrays(), *where, y, weight, int(task), forget, scores)
 
     def scores(self, rows: NonZeros) -> Float:
         """Scores (n, rates, outputs) of rows."""
