@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
 from bomkl._version import __version__
 
+# Not that of `typing`, which takes long to import: until this module is done, Python answers Ctrl-C with a traceback
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from bomkl import paper
     from bomkl.auto import AutoMKLClassifier, AutoMKLRegressor
     from bomkl.budget import BudgetMKLClassifier, BudgetMKLRegressor
@@ -34,6 +35,8 @@ _MODULE_OF = {
 
 
 def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
     if name == "paper":
         return import_module("bomkl.paper")
     if name in _MODULE_OF:

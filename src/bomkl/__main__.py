@@ -8,7 +8,8 @@ import signal
 
 def main() -> None:
     """Run the command line."""
-    # Until a command handles signals itself, they end the process without a word: imports take a moment
+    # Until a command handles signals itself, they end the process without a word: imports take a moment. Before this
+    # line only `bomkl/__init__.py` is imported, which imports nothing but the version for that reason
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda received, frame: os._exit(128 + received))
     from bomkl.cli import app

@@ -24,13 +24,49 @@ def validated(estimator: Any, *arrays: Any, **settings: Any) -> Any:
     """Call scikit-learn's `validate_data`.
 
     It adds up all cells to see whether one is not finite. That the sum of large cells overflows is nothing to warn of.
+    A cell that is not finite is named here, and what to do is said for this estimator: scikit-learn names others.
     """
     import numpy as np  # here, because the command line needs this module and no arrays to show its help
     from sklearn.utils.validation import validate_data
 
     X, *others = arrays
+    X = check_sparse(X) if hasattr(X, "tocsr") else X
     with np.errstate(over="ignore", invalid="ignore"):
-        return validate_data(estimator, check_sparse(X) if hasattr(X, "tocsr") else X, *others, **settings)
+        try:
+            return validate_data(estimator, X, *others, **settings)
+        except ValueError as error:
+            if not str(error).startswith("Input X contains"):
+                raise
+            named = _not_finite_error(estimator, X)
+            if named is None:
+                raise
+    raise named
+
+
+def _not_finite_error(estimator: Any, X: Any) -> ValueError | None:
+    """Make the error of the first cell that is NaN or infinite; None where no cell is."""
+    import numpy as np
+
+    if hasattr(X, "tocoo"):
+        entries = X.tocoo()
+        cells = list(zip(entries.row.tolist(), entries.col.tolist(), entries.data.tolist(), strict=True))
+        wrong = sorted(cell for cell in cells if not math.isfinite(cell[2]))
+    else:
+        numbers = np.asarray(X, dtype=np.float64)
+        places = np.argwhere(~np.isfinite(numbers))[:1].tolist()
+        wrong = [(row, column, float(numbers[row, column])) for row, column in places]
+    if not wrong:
+        return None
+    row, column, value = wrong[0]
+    name = repr(X.columns[column]) if hasattr(X, "columns") else column
+    message = (
+        f"X must hold finite numbers. Got {'NaN' if value != value else value} in row {row}, column {name} instead."
+    )
+    if value != value and hasattr(estimator, "takes_tables_"):
+        message += " Tables may have gaps: learn from and predict with a DataFrame or dicts instead of a matrix."
+    elif value != value:
+        message += " Fill gaps first, or use an Auto estimator with a DataFrame or dicts, which may have gaps."
+    return ValueError(message)
 
 
 def check_sparse(X: Any) -> Any:

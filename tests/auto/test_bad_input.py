@@ -8,7 +8,7 @@ import pytest
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
 
-from bomkl import AutoMKLClassifier, AutoMKLRegressor, BudgetMKLRegressor
+from bomkl import AutoMKLClassifier, AutoMKLRegressor, BudgetMKLClassifier, BudgetMKLRegressor
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 4))
@@ -78,8 +78,8 @@ def with_value(value):
 
 
 REFUSED = [
-    ({"X": with_value(np.nan)}, "contains NaN"),
-    ({"X": with_value(np.inf)}, "contains infinity"),
+    ({"X": with_value(np.nan)}, r"finite numbers. Got NaN in row \d+, column \d+ instead. Tables may have gaps"),
+    ({"X": with_value(np.inf)}, r"Got inf in row \d+, column \d+ instead.$"),
     ({"X": X[:3, :2]}, "has 2 features, but .* is expecting 4"),
     ({"X": X[:2]}, "rows|inconsistent"),
     ({"y": [0, 1, np.nan]}, "NaN"),
@@ -203,3 +203,39 @@ def test_rows_of_no_weight_in_midstream_change_nothing(kind, weight):
     before = pickle.dumps(model)
     assert pickle.dumps(model.partial_fit(X[:2], Y[:2], sample_weight=weight)) == before
     assert len(model.score_and_learn(X[:2], Y[:2], sample_weight=weight)) == 2
+
+
+@pytest.mark.parametrize("kind", [AutoMKLClassifier, AutoMKLRegressor, BudgetMKLClassifier, BudgetMKLRegressor])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "fit",
+        "partial_fit",
+        "score_and_learn",
+        "predict",
+        "decision_function",
+        "predict_proba",
+        "learn_one",
+        "predict_one",
+    ],
+)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_gap_in_a_matrix_is_named_by_every_call(kind, call, sparse):
+    settings = {"budget": 50} if kind.__name__.startswith("Auto") else {}
+    model = kind(**settings, random_state=0).partial_fit(X[:100], Y[:100])
+    if not hasattr(model, call):
+        return
+    rows = with_value(np.nan)
+    if call.endswith("_one"):
+        arguments, place = [rows[1]], "row 0, column 2"
+    else:
+        arguments, place = [csr_matrix(rows) if sparse else rows], "row 1, column 2"
+    if call in ("fit", "partial_fit", "score_and_learn"):
+        arguments.append([0, 1, 0])
+    elif call == "learn_one":
+        arguments.append(1)
+    with pytest.raises(
+        ValueError, match=f"finite numbers. Got NaN in {place} instead. (Tables may have|Fill) gaps"
+    ) as error:
+        getattr(model, call)(*arguments)
+    assert "HistGradientBoosting" not in str(error.value)
