@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from bomkl.auto.constants import LARGEST
-from bomkl.auto.fast import FastExperts
+from bomkl.auto.fast import SLOW, FastExperts
 from bomkl.auto.geometry import Float
 from bomkl.auto.one_row import Step, learn_in_one_step, scores_of_one
 from bomkl.auto.rebuild import Mapper
@@ -88,8 +88,10 @@ class AdaptiveLearner:
     @property
     def leader(self) -> RowLearner | WideLearner:
         """The learner of largest weight."""
-        base, *fast = self.fast.combination.influence()[: 1 + len(self.fast.twins)]
-        weights = [*(base * self.weights()), *fast]
+        base, *parts = self.fast.combination.influence()[: 1 + SLOW + len(self.fast.twins)]
+        weights = base * self.weights()
+        weights[:SLOW] += parts[:SLOW]
+        weights = [*weights, *parts[SLOW:]]
         return [*self.models, *self.fast.twins][int(np.argmax(weights))]
 
     def weights(self) -> Float:
@@ -135,10 +137,10 @@ class AdaptiveLearner:
 
     def scores(self, X: Any, run: Mapper = map) -> Float:
         """Scores of rows: log odds of class 1, log probabilities of each class, or predictions."""
-        models = zip(self.weights(), self.models, strict=True)
-        parts = [weight * _means(model.scores(X, run), self.task) for weight, model in models]
+        each = [model.scores(X, run) for model in self.models]
+        parts = [weight * _means(scores, self.task) for weight, scores in zip(self.weights(), each, strict=True)]
         base = _scores(sum(parts[1:], parts[0]), self.task)
-        return checked(self.fast.scores(base, self.unit(), X, run))
+        return checked(self.fast.scores(base, np.stack(each[:SLOW], axis=1), self.unit(), X, run))
 
     def learn_one(self, x: Any, y: float, holder: dict[str, Any]) -> float | Float | None:
         """Score one row, then learn from it, as `learn_in_one_step` does."""
@@ -155,9 +157,11 @@ class AdaptiveLearner:
         count, target, weight = len(self.models), np.array([y], dtype=np.float64), np.ones(1)
         models, twins = steps[:count], steps[count:]
         after = self._with([each.after for each in models], self.fast.with_twins([each.after for each in twins]))
-        base, unit = after._mix(np.stack([each.row_of_scores for each in models], axis=1), target, weight)
+        each = np.stack([step.row_of_scores for step in models], axis=1)
+        base, unit = after._mix(each, target, weight)
         after._keep(x if sp.issparse(x) else x[None], target, weight)
-        scores = after.fast.combine_and_learn(base, unit, [each.row_of_scores for each in twins], target, weight)
+        fast = [step.row_of_scores for step in twins]
+        scores = after.fast.combine_and_learn(base, each[:, :SLOW], unit, fast, target, weight)
         after.seen += 1
         if not np.isfinite(scores).all() or (after.seen % STEP == 0 and after._decision() is not None):
             return None
@@ -173,7 +177,8 @@ class AdaptiveLearner:
             found.append(np.reshape(scores, (1, -1)))
         count = len(self.models)
         base = self._mixture(_means(np.vstack(found[:count]), self.task))[1]
-        out = self.fast.combined(base[None], self.unit(), found[count:])[0]
+        slow = np.stack(found[:SLOW], axis=1)
+        out = self.fast.combined(base[None], slow, self.unit(), found[count:])[0]
         return scores_of_one(out) if np.isfinite(out).all() else None
 
     def _mixture(self, means: Float) -> tuple[Float, Float]:
@@ -185,7 +190,7 @@ class AdaptiveLearner:
         scores = np.stack([model.score_and_learn(X, y, weight, run) for model in self.models], axis=1)
         base, unit = self._mix(scores, y, weight)
         self._keep(X, y, weight)
-        return checked(self.fast.score_and_learn(base, unit, X, y, weight, run))
+        return checked(self.fast.score_and_learn(base, scores[:, :SLOW], unit, X, y, weight, run))
 
     def _keep(self, X: Any, y: Float, weight: Float) -> None:
         """Keep the last rows, which a challenger would start from."""

@@ -1,8 +1,8 @@
 """Experts of the last rows, for streams that change faster than a thousand rows.
 
 Two small twins forget within about a hundred and within about thirty rows. Recent labels (of numbers, recent targets)
-predict without a look at the row. One more combination joins them to what the slower learners say. It starts from that
-alone, so that where nothing drifts they cost next to nothing.
+predict without a look at the row. One more combination joins them to the slower learners, together and each for itself.
+It starts from what those say together, so that where nothing drifts the others cost next to nothing.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from bomkl.auto.wide import WideLearner, learner_type
 TWINS = ((0.99, 300), (0.97, 100))  # what is left of a row after the next, and the budget at most
 DECAYS = (0.5, 0.95)  # what is left of a label after the next
 NUMBER_DECAYS = (0.0, 0.5, 0.95)
+SLOW = 2  # slower learners that are joined each for itself
 _PRIOR = 0.5  # labels' worth of the frequencies of all rows in those of the last ones
 _HEAVIEST = 100.0  # mean weights that a row can have
 FARTHEST = 6.0  # numbers farther from the slower learners' than so many of their errors are taken as this
 
 
 class FastExperts:
-    """Twins that forget fast, recent labels or targets, and their combination with a base that is given.
+    """Twins that forget fast, recent labels or targets, and their combination with slower learners that are given.
 
     Numbers are combined relative to the base and in units of its errors, so that it does not matter where a series has
     gone; with classes, the scores are log odds or log probabilities. Weights count relative to their mean so far: a few
@@ -47,7 +48,7 @@ class FastExperts:
         # Of the classes, weights of the last labels, and in the last line of all; of numbers, weights and their sums
         # with the targets.
         self.recent = np.zeros((len(self.decays), 2) if settings.regression else (len(self.decays) + 1, n_classes))
-        self.combination = _first_alone(1 + len(self.twins) + len(self.decays))
+        self.combination = _first_alone(1 + SLOW + len(self.twins) + len(self.decays))
         self.weights = np.zeros(2)  # their sum and how many
 
     @property
@@ -73,17 +74,21 @@ class FastExperts:
             twin.add_class()
         self.recent = np.pad(self.recent, ((0, 0), (0, 1)))
 
-    def score_and_learn(self, base: Float, unit: Float, X: Any, y: Float, weight: Float, run: Mapper) -> Float:
+    def score_and_learn(
+        self, base: Float, slow: Float, unit: Float, X: Any, y: Float, weight: Float, run: Mapper
+    ) -> Float:
         """Score rows, each just before it is learned from.
 
-        `base` (n, outputs) are scores of the slower learners made in the same way, `unit` (n,) the size of their errors
-        of numbers before each row; y are class numbers or targets.
+        `base` (n, outputs) are scores of the slower learners together, `slow` (n, 2, outputs) those of each, made in
+        the same way. `unit` (n,) is the size of the errors of the base for numbers, before each row. y are class
+        numbers or targets.
         """
-        return self.combine_and_learn(
-            base, unit, [twin.score_and_learn(X, y, weight, run) for twin in self.twins], y, weight
-        )
+        twins = [twin.score_and_learn(X, y, weight, run) for twin in self.twins]
+        return self.combine_and_learn(base, slow, unit, twins, y, weight)
 
-    def combine_and_learn(self, base: Float, unit: Float, twins: list[Float], y: Float, weight: Float) -> Float:
+    def combine_and_learn(
+        self, base: Float, slow: Float, unit: Float, twins: list[Float], y: Float, weight: Float
+    ) -> Float:
         """Do all that `score_and_learn` does, after the twins have scored the rows."""
         recent, relative = np.empty((len(y), len(self.decays), base.shape[1])), np.empty(len(y))
         for t in range(len(y)):
@@ -91,22 +96,22 @@ class FastExperts:
             self.weights += (weight[t], 1)
             relative[t] = min(weight[t] * (self.weights[1] / self.weights[0]), _HEAVIEST)
             self._note(y[t], relative[t])
-        parts = self._parts(base, unit, twins, recent)
+        parts = self._parts(base, slow, unit, twins, recent)
         if self.task.is_regression:
             targets = np.clip((y[:, None] - base) / unit[:, None], -FARTHEST, FARTHEST)
             return base + unit[:, None] * self.combination.score_and_learn(parts, targets, relative, self.task)
         targets = self.task.targets(y, self.twins[0].n_classes, 0.0, 1.0)
         return self.combination.score_and_learn(parts, targets, relative, self.task)
 
-    def scores(self, base: Float, unit: float, X: Any, run: Mapper) -> Float:
+    def scores(self, base: Float, slow: Float, unit: float, X: Any, run: Mapper) -> Float:
         """Scores of rows that all come next, by what is known now."""
-        return self.combined(base, unit, [twin.scores(X, run) for twin in self.twins])
+        return self.combined(base, slow, unit, [twin.scores(X, run) for twin in self.twins])
 
-    def combined(self, base: Float, unit: float, twins: list[Float]) -> Float:
+    def combined(self, base: Float, slow: Float, unit: float, twins: list[Float]) -> Float:
         """Do all that `scores` does, after the twins have scored the rows."""
         recent = np.stack([self.recent_scores(each) for each in base]) if len(base) else np.empty((0, 1, 1))
         units = np.full(len(base), unit)
-        out = self.combination.scores(self._parts(base, units, twins, recent), self.task)
+        out = self.combination.scores(self._parts(base, slow, units, twins, recent), self.task)
         return base + unit * out if self.task.is_regression else out
 
     def recent_scores(self, base: Float) -> Float:
@@ -130,9 +135,9 @@ class FastExperts:
             self.recent[:-1] *= self.decays[:, None]
             self.recent[:, int(y)] += weight
 
-    def _parts(self, base: Float, unit: Float, twins: list[Float], recent: Float) -> Float:
+    def _parts(self, base: Float, slow: Float, unit: Float, twins: list[Float], recent: Float) -> Float:
         """Scores of all that is combined, (n, parts, outputs)."""
-        parts = np.concatenate([base[:, None], np.stack(twins, axis=1), recent], axis=1)
+        parts = np.concatenate([base[:, None], slow, np.stack(twins, axis=1), recent], axis=1)
         if self.task.is_regression:
             parts = np.clip((parts - base[:, None]) / unit[:, None, None], -FARTHEST, FARTHEST)
         return parts

@@ -15,7 +15,7 @@ from bomkl.auto.component import NewtonComponent
 from bomkl.auto.constants import LARGEST
 from bomkl.auto.curved import CurvedComponent
 from bomkl.auto.drift import AdaptiveLearner
-from bomkl.auto.fast import FARTHEST
+from bomkl.auto.fast import FARTHEST, SLOW
 from bomkl.auto.features import KernelFeatures
 from bomkl.auto.rows import RowLearner
 from bomkl.auto.task import Task
@@ -145,12 +145,12 @@ def _adaptive_scores(graph: Graph, rows: str, learner: AdaptiveLearner) -> str:
     """
     task, fast = learner.task, learner.fast
     total = graph.repeated(np.zeros(learner.outputs))
-    for weight, model in zip(learner.weights(), learner.models, strict=True):
-        scores = _scores(graph, rows, _of_rows(model))
+    each = [_scores(graph, rows, _of_rows(model)) for model in learner.models]
+    for weight, scores in zip(learner.weights(), each, strict=True):
         means = graph.add("Exp", scores) if task is Task.MULTICLASS else _means(graph, scores, task)
         total = graph.add("Add", total, graph.add("Mul", means, graph.number(weight)))
     base = _scores_of_means(graph, total, task)
-    parts = [base, *(_scores(graph, rows, _of_rows(twin)) for twin in fast.twins)]
+    parts = [base, *each[:SLOW], *(_scores(graph, rows, _of_rows(twin)) for twin in fast.twins)]
     known = fast.recent_scores(np.full(learner.outputs, np.nan))
     parts += [base if np.isnan(each).any() else graph.repeated(each) for each in known]
     stacked = graph.add("Concat", *(graph.add("Unsqueeze", part, graph.integers([1])) for part in parts), axis=1)
