@@ -54,6 +54,14 @@ def test_a_wrong_body_is_refused_by_its_field_and_nothing_is_learned(serving):
         assert client.ask("/v1/learn", GOOD)["rows"] == 2
 
 
+def test_targets_that_the_model_would_refuse_are_refused_at_once(serving):
+    with serving(start=Start(task="regress", budget=30)) as client:
+        for y in (1e151, -(10**200), 10**400, "7"):
+            assert client.ask("/v1/learn", {"row": {"a": 1.0}, "y": y}, 422)["field"] == "y"
+        assert client.ask("/v1/learn", {"row": {"a": 1.0}, "y": 1e150})["rows"] == 1
+        assert client.state()["refused"] == 0
+
+
 def test_content_types_are_strict(serving):
     with serving() as client:
         for kind in ("text/plain", "application/x-www-form-urlencoded", "", "application/python-pickle"):

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bomkl.auto.constants import LARGEST
 from bomkl.serve.errors import RefusedError, wrong
 from bomkl.tables.cells import boolean, days, is_gap, kind_of
 
@@ -30,7 +31,7 @@ _RULES = {
     "boolean label": "be true or false, as the labels before",
     "integer label": "be a whole number, as the labels before",
     "string label": "be a text, as the labels before",
-    "number label": "be a finite number",
+    "number label": f"be a number within {LARGEST:g}",
 }
 
 
@@ -111,7 +112,7 @@ class Columns:
             if kind == "integer" and type(label) is float and label.is_integer():
                 label = int(label)
             fits = _LABELS.get(type(label)) == kind
-            if not fits or (kind == "number" and not math.isfinite(label)):
+            if not fits or (kind == "number" and not abs(label) <= LARGEST):
                 raise wrong(place, _RULES[f"{kind} label"], label)
             if kind == "integer" and not -(2**53) <= label <= 2**53:
                 raise wrong(place, "be between -2**53 and 2**53", label)

@@ -20,7 +20,7 @@ class Traffic:
         self.requests: Counter[tuple[str, int]] = Counter()
         self.histogram: dict[str, list[int]] = {}
         self.seconds: defaultdict[str, float] = defaultdict(float)
-        self.samples: deque[dict[str, float]] = deque(maxlen=_SAMPLES)
+        self.samples: deque[dict[str, float | None]] = deque(maxlen=_SAMPLES)
         self.predicted = 0
         self._latencies: deque[float] = deque(maxlen=10_000)  # since the last sample
         self._before: tuple[float, int, int] | None = None
@@ -38,9 +38,9 @@ class Traffic:
         now = time.monotonic()
         then, rows_then, predicted_then = self._before or (now, rows, self.predicted)
         passed = max(now - then, 1e-3)
-        latencies = np.array(self._latencies or [0.0])
+        # a second without requests has no latency
+        p50, p99 = np.quantile(self._latencies, [0.5, 0.99]).tolist() if self._latencies else (None, None)
         self._latencies.clear()
-        p50, p99 = np.quantile(latencies, [0.5, 0.99]).tolist()
         self.samples.append(
             {
                 "at": time.time(),

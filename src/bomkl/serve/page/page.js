@@ -80,7 +80,8 @@ const regression = () => seen.state.task === "regress";
 const percent = (share, digits = 2) => `${(100 * share).toFixed(digits)} %`;
 const figure = (error) => (regression() ? Number(error.toPrecision(4)).toString() : percent(error));
 const bytes = (n) => (n < 1e6 ? `${(n / 1e3).toFixed(0)} kB` : `${(n / 1e6).toFixed(1)} MB`);
-const milliseconds = (s) => (s < 0.1 ? `${(1000 * s).toFixed(1)} ms` : `${(1000 * s).toFixed(0)} ms`);
+const inMilliseconds = (s) => (s === null ? null : 1000 * s);
+const milliseconds = (s) => (s === null ? "–" : s < 0.1 ? `${(1000 * s).toFixed(1)} ms` : `${(1000 * s).toFixed(0)} ms`);
 const plural = (n, word) => `${whole.format(n)} ${word}${n === 1 ? "" : "s"}`;
 
 function write(id, text, kind) {
@@ -111,7 +112,7 @@ function show(state) {
     write("error-note", ...against(state.error, state.baseline_error));
   }
   write("latency", last ? milliseconds(last.latency_p99) : "–");
-  write("latency-note", last ? `${milliseconds(last.latency_p50)} for half of them` : "", "");
+  write("latency-note", last && last.latency_p50 !== null ? `${milliseconds(last.latency_p50)} for half of them` : "no requests now", "");
   write("waiting", whole.format(state.labels.waiting));
   write("waiting-note", `${whole.format(state.labels.expired)} expired`, "");
   write("memory", bytes(state.memory.model_bytes));
@@ -201,9 +202,9 @@ function draw() {
     line(times, seen.traffic.map((each) => each.predictions_per_second), "predicted", second),
   ], { xaxis: clock, yaxis: { tickformat: "~s" } }, seen.traffic.length ? `${seen.traffic.at(-1).rows_per_second.toFixed(0)} rows learned a second.` : "");
   plot("chart-latency", [
-    line(times, seen.traffic.map((each) => 1000 * each.latency_p99), "99 %", accent),
-    line(times, seen.traffic.map((each) => 1000 * each.latency_p50), "50 %", second),
-  ], { xaxis: clock, yaxis: { tickformat: "~g" } }, seen.traffic.length ? `99 % of the requests of the last second within ${milliseconds(seen.traffic.at(-1).latency_p99)}.` : "");
+    { ...line(times, seen.traffic.map((each) => inMilliseconds(each.latency_p99)), "99 %", accent), connectgaps: true },
+    { ...line(times, seen.traffic.map((each) => inMilliseconds(each.latency_p50)), "50 %", second), connectgaps: true },
+  ], { xaxis: clock, yaxis: { tickformat: "~g" } }, seen.traffic.length && seen.traffic.at(-1).latency_p99 !== null ? `99 % of the requests of the last second within ${milliseconds(seen.traffic.at(-1).latency_p99)}.` : "");
 
   const bins = state.calibration;
   const largest = Math.max(1, ...bins.map((bin) => bin.rows));
