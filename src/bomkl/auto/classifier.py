@@ -302,7 +302,9 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):  # type: ignore[misc]
         declared = not first and self._declared
         if given is not None:
             if known is not None and (len(np.setdiff1d(known, given)) or (declared and len(given) != len(known))):
-                raise ValueError(f"classes={given} is not the same as before: {self.classes_}.")
+                raise ValueError(
+                    f"classes={given} is not the same as before: {self.classes_}. Pass the same classes, or none."
+                )
             known = given if known is None else np.concatenate([known, np.setdiff1d(given, known)])
             declared = True
         if known is not None and len(y) and (known.dtype.kind in "biuf") != (y.dtype.kind in "biuf"):
@@ -317,7 +319,8 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):  # type: ignore[misc]
             row = int(np.flatnonzero(y == new[0])[0])
             raise ValueError(
                 f"y holds a label that was never declared: {y.tolist()[row]!r} in row {row}. "
-                f"Known classes: {np.sort(known).tolist()}."
+                f"Known classes: {np.sort(known).tolist()}. Name it in classes= of the first call, or leave classes= "
+                "out: then new labels may come at any time."
             )
         return (new if known is None else np.concatenate([known, new])), declared
 
@@ -394,7 +397,10 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):  # type: ignore[misc]
             weight = self._check_weight(np.where(counted, weight * by_class[np.maximum(codes, 0)], 0.0), X)
             counted = weight > 0
         if len(labels) == 0:
-            raise ValueError(f"{type(self).__name__} cannot begin with rows whose sample weights are all zero.")
+            raise ValueError(
+                f"{type(self).__name__} cannot begin with rows whose sample weights are all zero. Begin with a row "
+                "that has a weight."
+            )
         if first:
             self._start(False, max(len(labels), 2) if declared else 2)
             self._mistakes = 0

@@ -38,7 +38,10 @@ def alike(parts: list[NDArray[Any]]) -> list[NDArray[Any]]:
             )
         if len(whole) == len(used):
             if low < 0 and high >= 2**63:
-                raise ValueError(f"y must hold labels that one type of integers can hold. Got both {low} and {high}.")
+                raise ValueError(
+                    f"y must hold labels that one type of integers can hold. Got both {low} and {high}. Convert them "
+                    "to strings."
+                )
             kind = np.dtype(np.int64 if high < 2**63 else np.uint64)
     return [part.astype(kind) for part in parts]
 

@@ -206,7 +206,9 @@ class AutoMKLRegressor(OnlineRegressor, AutoEstimator):  # type: ignore[misc]
         True
         """
         if not isinstance(coverage, Real) or isinstance(coverage, bool) or not 0.5 <= float(coverage) <= 0.99:
-            raise ValueError(f"The coverage of predict_interval must be a number from 0.5 to 0.99. Got {coverage!r}.")
+            raise ValueError(
+                f"The coverage of predict_interval must be a number from 0.5 to 0.99. Got {coverage!r} instead."
+            )
         now = self._now()
         predictions = now._scores(X)[:, 0]
         X, errors = now._check_known_rows(X), now._error_model()

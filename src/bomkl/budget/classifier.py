@@ -230,7 +230,10 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):  # type: ignore[mi
         if first:
             self._set_classes(y, classes)
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError(f"classes={np.asarray(classes)} is not the same as in the first call: {self.classes_}.")
+            raise ValueError(
+                f"classes={np.asarray(classes)} is not the same as in the first call: {self.classes_}. Pass the same "
+                "classes, or none."
+            )
         indices = self._class_indices(y)
         weights = self._weights(X, y, indices, sample_weight, whole_set)
         if first:
@@ -286,7 +289,7 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):  # type: ignore[mi
             row = int(np.argmax(wrong))
             raise ValueError(
                 f"y holds a label that was never declared: {y.tolist()[row]!r} in row {row}. "
-                f"Known classes: {self.classes_.tolist()}."
+                f"Known classes: {self.classes_.tolist()}. Name all labels that may come as classes= in the first call."
             )
         return indices
 

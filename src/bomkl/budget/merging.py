@@ -39,7 +39,9 @@ def merge_budget(models: list[Any]) -> Any:
     saved = [model.__getstate__()["_engine"] for model in models]
     states = [each["engine"] for each in saved]
     if isinstance(first._learner(), NOGD):
-        raise ValueError("Models with the learner NOGD cannot be merged: each has features of its own rows.")
+        raise ValueError(
+            "Models with the learner NOGD cannot be merged: each has features of its own rows. Use another learner."
+        )
     if "feature_weights" in states[0]:
         return _with_mean_weights(models, states, {each["seed"] for each in saved})
     stored = [np.asarray(_dense(model._stored_rows(state))) for model, state in zip(models, states, strict=True)]
