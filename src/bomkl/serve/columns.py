@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bomkl.auto.constants import LARGEST
 from bomkl.serve.errors import RefusedError, wrong
 from bomkl.tables.cells import boolean, days, is_gap, kind_of
+from bomkl.tables.columns import LARGEST
 
 MOST_COLUMNS = 10_000
 LONGEST_NAME = 200
