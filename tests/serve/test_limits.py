@@ -10,7 +10,7 @@ from starlette.requests import ClientDisconnect
 
 from bomkl.serve import app
 from bomkl.serve.errors import RefusedError
-from bomkl.serve.server import serve
+from bomkl.serve.server import bound_sockets, serve
 from bomkl.serve.service import ServiceSettings
 from bomkl.serve.start import Start
 
@@ -175,6 +175,18 @@ def test_the_token_is_needed_for_everything_but_the_empty_page(serving):
 def test_other_addresses_need_a_token(tmp_path):
     with pytest.raises(ValueError, match="--token"):
         serve(str(tmp_path), Start(), None, ServiceSettings(), "0.0.0.0", 0, None)
+
+
+def test_a_port_in_use_is_named_before_anything_is_written(tmp_path):
+    (taken,) = bound_sockets("127.0.0.1", 0)
+    with taken:
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(ValueError, match=f"port {port}.*another --port"):
+            serve(str(tmp_path / "data"), Start(), None, ServiceSettings(), "127.0.0.1", port, None)
+    assert not (tmp_path / "data" / "log.sqlite").exists()
+    with pytest.raises(ValueError, match="Cannot listen on no such host"):
+        bound_sockets("no such host", 0)
 
 
 def test_other_host_names_are_refused_on_loopback(serving):

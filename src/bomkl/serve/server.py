@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import glob
 import os
 import signal
+import socket
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -58,12 +60,47 @@ def serve(
         )
     os.makedirs(folder, exist_ok=True)
     try:
-        with locked(log_path(folder)):
+        with locked(log_path(folder)), contextlib.ExitStack() as stack:
+            sockets = [stack.enter_context(each) for each in bound_sockets(host, port)]
             service = open_service(folder, start, model_file, settings)
             sys.setswitchinterval(_SWITCH_SECONDS)
-            asyncio.run(_run(make_app(service, token), host, port))
+            asyncio.run(_run(make_app(service, token), host, sockets))
     except BusyError:
         raise LogError(f"{folder}: another process serves this folder. Stop it, or use another folder.") from None
+
+
+def bound_sockets(host: str, port: int) -> list[socket.socket]:
+    """Take a port on every address of a host; nobody can connect before the service listens."""
+    sockets: list[socket.socket] = []
+    try:
+        for family, kind, protocol, _, address in dict.fromkeys(
+            socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        ):
+            try:
+                sockets.append(_bound_socket(family, kind, protocol, address))
+            except OSError as error:  # localhost may have an address that this machine has not
+                if not sockets or error.errno != errno.EADDRNOTAVAIL:
+                    raise
+    except OSError as error:
+        for each in sockets:
+            each.close()
+        advice = " Stop what uses it, or choose another --port." if error.errno == errno.EADDRINUSE else ""
+        raise ValueError(f"Cannot listen on {host}, port {port}: {error.strerror}.{advice}") from error
+    return sockets
+
+
+def _bound_socket(family: int, kind: int, protocol: int, address: Any) -> socket.socket:
+    bound = socket.socket(family, kind, protocol)
+    try:
+        if os.name == "posix":  # elsewhere it would let two processes take one port
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        bound.bind(address)
+    except BaseException:
+        bound.close()
+        raise
+    return bound
 
 
 def open_service(folder: str, start: Start, model_file: str | None, settings: ServiceSettings) -> Service:
@@ -99,11 +136,9 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def _run(app: Any, host: str, port: int) -> None:
+async def _run(app: Any, host: str, sockets: list[socket.socket]) -> None:
     config = uvicorn.Config(
         app,
-        host=host,
-        port=port,
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -120,11 +155,11 @@ async def _run(app: Any, host: str, port: int) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop)
-    serving = asyncio.create_task(server.serve())
+    serving = asyncio.create_task(server.serve(sockets))
     while not (server.started or serving.done()):
         await asyncio.sleep(0.01)
     if server.started:
-        for socket in server.servers[0].sockets:
-            name = f"[{host}]" if ":" in host else host
-            print(f"bomkl: serving on http://{name}:{socket.getsockname()[1]}/", file=sys.stderr, flush=True)
+        name = f"[{host}]" if ":" in host else host
+        for port in dict.fromkeys(each.getsockname()[1] for each in sockets):
+            print(f"bomkl: serving on http://{name}:{port}/", file=sys.stderr, flush=True)
     await serving
