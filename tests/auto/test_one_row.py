@@ -154,7 +154,7 @@ def test_rows_by_names():
     ("x", "y", "message"),
     [
         ([0.0] * 6 + [np.nan], 1, "NaN"),
-        ([0.0] * 6 + [np.inf], 1, "infinity"),
+        ([0.0] * 6 + [np.inf], 1, "inf"),
         ([0.0, 0.0], 1, "features"),
         ([[0.0] * 7] * 2, 1, "rows"),
         ([0.0] * 7, {}, "label|target|number|float"),

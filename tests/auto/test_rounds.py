@@ -13,7 +13,7 @@ from sklearn.datasets import make_classification, make_friedman1
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, _core, modelfile
 from bomkl.auto import rounds, sum_engine, sums
-from bomkl.auto.rows import dense_rows
+from bomkl.auto.row_arrays import dense_rows
 
 N = 600
 X, Y = make_classification(N, 7, n_informative=5, n_redundant=0, n_classes=4, random_state=0)

@@ -22,7 +22,8 @@ from bomkl.auto.fast import SLOW, FastExperts
 from bomkl.auto.geometry import Float
 from bomkl.auto.one_row import Step, learn_in_one_step, scores_of_one
 from bomkl.auto.rebuild import Mapper
-from bomkl.auto.rows import RowLearner, checked, dense_rows
+from bomkl.auto.row_arrays import checked, dense_rows
+from bomkl.auto.rows import RowLearner
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.sparse_rows import canonical_rows, rows_from_state, rows_to_state
 from bomkl.auto.task import LearnerSettings, Task, new_class_log_odds

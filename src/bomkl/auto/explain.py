@@ -12,7 +12,8 @@ from bomkl.auto.curved import CurvedComponent
 from bomkl.auto.curved import slope as curve_slope
 from bomkl.auto.features import KernelFeatures
 from bomkl.auto.geometry import Float, two_valued_scale
-from bomkl.auto.rows import RowLearner, dense_rows
+from bomkl.auto.row_arrays import dense_rows
+from bomkl.auto.rows import RowLearner
 from bomkl.auto.task import Task
 from bomkl.auto.wide import WideLearner
 

@@ -19,12 +19,13 @@ import numpy as np
 from bomkl._core import ROUND_BLOCK
 from bomkl.auto.combination import Combination
 from bomkl.auto.component import Component, NewtonComponent, RoundsComponent
-from bomkl.auto.constants import LARGEST, PRUNE_AT, SHARE, STACK_RIDGES
+from bomkl.auto.constants import LARGEST, SHARE, STACK_RIDGES
 from bomkl.auto.device import engine_for
 from bomkl.auto.geometry import Float, Geometry
 from bomkl.auto.information import Information, inverse
 from bomkl.auto.rebuild import Mapper
-from bomkl.auto.rows import RowLearner, checked, dense_rows
+from bomkl.auto.row_arrays import checked, dense_rows
+from bomkl.auto.rows import RowLearner
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.sum_engine import CoreEngine, SumEngine, joined, newton_parts, sums_shape
 from bomkl.auto.sums import CombinationSums, Sums, log_rows_of, total
@@ -40,6 +41,7 @@ class RoundLearner(RowLearner):
     """One learner of two or more classes, or of numbers, that learns in rounds."""
 
     kind = "rounds"
+    builds_beside = False  # rounds begin when the budget is full
     curves_targets = False
 
     def __init__(self, settings: LearnerSettings, n_classes: int = 2) -> None:
@@ -77,7 +79,7 @@ class RoundLearner(RowLearner):
     def round_end(self) -> int:
         """Row count at which the open round ends."""
         end = self.round_start + max(LEAST_ROWS, int(GROWTH * self.round_start))
-        events = (self._next_stage(self.round_start), PRUNE_AT * self.settings.budget)
+        events = (self.schedule.next_stage(self.round_start), self.schedule.prune_at)
         return min([end, *(event for event in events if event > self.round_start)])
 
     # ------------------------------------------------------------ learning
@@ -120,7 +122,7 @@ class RoundLearner(RowLearner):
         if not self.has_head:
             self.kept_X = [*self.kept_X, dense_rows(X, 0, X.shape[0])]
             self.kept_y, self.kept_weight = [*self.kept_y, y.copy()], [*self.kept_weight, weight.copy()]
-        stage = self._next_stage(self.seen)
+        stage = self.schedule.next_stage(self.seen)
         self.seen += len(y)
         if ends:
             self.end_round(run)
@@ -186,7 +188,7 @@ class RoundLearner(RowLearner):
         self.error_rows = self.error_rows.copy()
         self.error_rows[self.places()] += sums.rows
         self.round_start, self.sums = self.seen, None
-        if self.seen == PRUNE_AT * self.settings.budget:
+        if self.seen == self.schedule.prune_at:
             self._prune()
 
     def add_class(self) -> None:
@@ -201,10 +203,6 @@ class RoundLearner(RowLearner):
         if not self.in_rounds:
             return super()._build(X, targets, weight, run)
         return self.engine.build(X, targets, weight, self.settings, self.task, run)
-
-    def late(self, stage: int) -> int:
-        """No rows: rounds begin when the budget is full."""
-        return 0
 
     def _rebuild(self, run: Mapper) -> None:
         super()._rebuild(run)

@@ -17,80 +17,31 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bomkl._core import BLOCK, NotFiniteError, OneRow
+from bomkl._core import BLOCK, OneRow
 from bomkl.auto.coding import Codes
 from bomkl.auto.combination import Combination
-from bomkl.auto.component import Component, NewtonComponent, Scorer, Shape, component_from_state, component_state
+from bomkl.auto.component import Component, NewtonComponent, Scorer
 from bomkl.auto.constants import (
     CHUNK,
     COMPONENTS,
     CURVED,
     DEVICE_FROM,
-    FIRST_STAGE,
-    GROW_AT,
-    GROW_WITHIN,
     KEEP,
     KEEP_TREES_FROM,
     LARGEST,
-    LATE,
-    LATE_FROM,
-    PRUNE_AT,
     SAMPLE,
 )
 from bomkl.auto.geometry import Float, Geometry, Views
 from bomkl.auto.growth import Growth
 from bomkl.auto.one_row import Step, one_row_of
 from bomkl.auto.rebuild import Fitting, HostFitting, Mapper, Rebuild, in_order, one_blas_thread, target_scale
-from bomkl.auto.sample import Sample, sample_state
+from bomkl.auto.row_arrays import checked, dense_rows, on_processor, rows_for
+from bomkl.auto.row_state import load_row_learner, row_learner_state
+from bomkl.auto.sample import Sample
 from bomkl.auto.saved import Saved, State
+from bomkl.auto.schedule import Schedule
 from bomkl.auto.task import LearnerSettings, Task, new_class_log_odds
 from bomkl.auto.trees import BOOSTED, FOREST, TREES, is_tree
-
-_MOST_COMPONENTS = 64  # in a file; the pool is smaller
-
-
-def dense_rows(X: Any, begin: int, end: int) -> Float:
-    """Rows of a matrix or CSR matrix as a contiguous array of finite squares."""
-    rows: Any = X[begin:end]
-    if hasattr(rows, "toarray"):
-        rows = rows.toarray()
-    return np.clip(np.ascontiguousarray(rows, dtype=np.float64), -LARGEST, LARGEST)
-
-
-def rows_for(device: RowEngine | None, X: Any, begin: int, end: int) -> Any:
-    """Rows as they are learned from: those that a device has already stay there."""
-    return X[begin:end] if device is not None and hasattr(X, "tensor") else dense_rows(X, begin, end)
-
-
-def on_processor(rows: Any) -> Float:
-    """Rows of `rows_for` as an array."""
-    return rows if isinstance(rows, np.ndarray) else dense_rows(rows, 0, len(rows))
-
-
-def checked(scores: Float) -> Float:
-    """Scores, after making sure that each is a number."""
-    if not np.isfinite(scores).all():
-        raise NotFiniteError(
-            "A score is not finite: what was learned no longer fits into floating-point numbers. "
-            "Scale the columns and targets, or begin anew."
-        )
-    return scores
-
-
-class Drawn:
-    """Rows of a matrix in a drawn order, without a copy of all of them."""
-
-    def __init__(self, X: Any, order: NDArray[np.int64]) -> None:
-        self.X, self.order = X, order
-        self.shape = (len(order), X.shape[1])
-
-    def __getitem__(self, rows: slice) -> Drawn:
-        return Drawn(self.X, self.order[rows])
-
-    def toarray(self) -> Any:
-        """Make the array, as a sparse matrix would."""
-        rows = self.X[self.order]
-        return rows.toarray() if hasattr(rows, "toarray") else rows
 
 
 class RowEngine(Protocol):
@@ -112,11 +63,13 @@ class RowLearner:
     """One learner of two or more classes, or of numbers, that learns row after row."""
 
     kind = "rows"
+    builds_beside = True  # whether models are rebuilt a part with every row
     row_engine: RowEngine | None = None  # None: the processor
     curves_targets = True  # of numbers, for one component
 
     def __init__(self, settings: LearnerSettings, n_classes: int = 2) -> None:
         self.settings = settings
+        self.schedule = Schedule(settings.budget, self.builds_beside)
         self.n_classes = n_classes
         self.seen = 0
         self.counts = np.zeros(n_classes)  # of the classes; of numbers the sum and how many
@@ -295,48 +248,9 @@ class RowLearner:
 
     # ------------------------------------------------------------ one chunk
 
-    def late(self, stage: int) -> int:
-        """Rows that come between those a model is rebuilt from and its taking its place; it learns them then."""
-        return 0 if stage < LATE_FROM else stage // LATE
-
-    def _next_stage(self, seen: int) -> int:
-        """Row count at which a rebuilt model takes its place next; the last such count when the budget is full."""
-        due = 0
-        for stage in self._stages():
-            due = stage + self.late(stage)
-            if due > seen:
-                break
-        return due
-
-    def _built_from(self, due: int) -> int:
-        """First rows that the model that takes its place at a row count is built from."""
-        return next(stage for stage in self._stages() if stage + self.late(stage) == due)
-
     def _rows_to_event(self) -> int:
         at_once = CHUNK if self.on_device is None else self.on_device.rows_at_once
-        prune, chunk = PRUNE_AT * self.settings.budget, self.seen - self.seen % at_once + at_once
-        events = [self._next_stage(self.seen), prune, chunk]
-        if self.sample is not None:
-            growth = self._next_growth()
-            events += [growth, growth + self._rows_to_grow]
-        return min(event - self.seen for event in events if event > self.seen)
-
-    def _next_growth(self) -> int:
-        """Row count at which growing trees anew begins next, or at which the one under way has begun."""
-        taken = self.seen - self._rows_to_grow
-        event = next((each for each in self._first_growths if each > taken), self._first_growths[-1])
-        while event <= taken:
-            event *= 2
-        return event
-
-    @property
-    def _first_growths(self) -> list[int]:
-        return [int(budgets * self.settings.budget) for budgets in GROW_AT]
-
-    @property
-    def _rows_to_grow(self) -> int:
-        """Rows between those that trees are grown from and the trees' taking their places."""
-        return min(GROW_WITHIN, self.settings.budget // 4)
+        return self.schedule.rows_to_event(self.seen, at_once, self.sample is not None)
 
     def _chunk(self, X: Float, y: Float, weight: Float, run: Mapper) -> Float:
         if self.geometry is None:
@@ -356,13 +270,13 @@ class RowLearner:
             self.kept_X.append(on_processor(X))
             self.kept_y.append(y.copy())
             self.kept_weight.append(weight.copy())
-        due, growth = self._next_stage(self.seen), self._next_growth()
+        due, growth = self.schedule.next_stage(self.seen), self.schedule.next_growth(self.seen)
         self.seen += len(y)
         if self.seen == due and self.support is None:
             self._rebuild(run)
-        elif self.support is None and self._built_from(due) <= self.seen < due:
-            self._work_ahead(self._built_from(due), due)
-        if self.seen == PRUNE_AT * self.settings.budget:
+        elif self.support is None and self.schedule.built_from(due) <= self.seen < due:
+            self._work_ahead(self.schedule.built_from(due), due)
+        if self.seen == self.schedule.prune_at:
             self._prune()
         if self.seen % CHUNK == 0:
             with one_blas_thread:
@@ -371,7 +285,7 @@ class RowLearner:
         if self.sample is not None and growth <= self.seen:
             if self.grow_from is None:
                 self.grow_from = self.sample.rows()
-            if self.seen == growth + self._rows_to_grow:
+            if self.seen == growth + self.schedule.rows_to_grow:
                 self._take_grown_trees(run)
             else:
                 self._work_on_trees(self.seen)
@@ -457,7 +371,8 @@ class RowLearner:
 
     # ------------------------------------------------------------ rebuilding and pruning
 
-    def _kept(self) -> tuple[Float, Float, Float]:
+    def kept(self) -> tuple[Float, Float, Float]:
+        """Return the kept rows, their class numbers or targets, and their weights."""
         return np.vstack(self.kept_X), np.concatenate(self.kept_y), np.concatenate(self.kept_weight)
 
     def _rebuild(self, run: Mapper) -> None:
@@ -465,9 +380,9 @@ class RowLearner:
             self._begin_pool()
         elif self.geometry is not None:
             self._book_errors()
-        X, y, weight = self._kept()
+        X, y, weight = self.kept()
         self.kept_X, self.kept_y, self.kept_weight = [X], [y], [weight]
-        stage = self._built_from(self.seen)
+        stage = self.schedule.built_from(self.seen)
         if self.task.is_regression:
             self.centre, self.spread = target_scale(y[:stage], self.settings.huber)
         self.geometry, self.components = self._build(X[:stage], self._targets(y[:stage]), weight[:stage], run)
@@ -504,19 +419,11 @@ class RowLearner:
     def _work_ahead(self, stage: int, due: int) -> None:
         """Do a part of the next rebuild, so that rows that come singly do not have to wait for all of it."""
         if self.rebuild is None or self.rebuild.targets.shape != (stage, self.outputs):
-            X, y, weight = (each[:stage] for each in self._kept())
+            X, y, weight = (each[:stage] for each in self.kept())
             scale = target_scale(y, self.settings.huber) if self.task.is_regression else (0.0, 1.0)
             targets = self.task.targets(y, self.n_classes, *scale)
             self.rebuild = self._begin_rebuild(X, targets, weight, due)
         self.rebuild.advance((self.seen - stage + 1) / (due - stage + 1))
-
-    def _stages(self) -> Iterator[int]:
-        """Row counts that models are built from."""
-        stage = min(FIRST_STAGE, self.settings.budget)
-        while stage < self.settings.budget:
-            yield stage
-            stage = min(2 * stage, self.settings.budget)
-        yield stage
 
     def _begin_sample(self, X: Float, y: Float, weight: Float) -> Sample | None:
         """Take the kept rows up; None where there are no trees."""
@@ -527,7 +434,7 @@ class RowLearner:
 
     def _work_on_trees(self, seen: int) -> None:
         """Grow as much of the trees that are to take their places next as is due at a row count."""
-        begun, within = self._next_growth(), self._rows_to_grow
+        begun, within = self.schedule.next_growth(self.seen), self.schedule.rows_to_grow
         self._growth_from(begun).advance((seen - begun + 1) / (within + 1))
 
     def _growth_from(self, begun: int) -> Growth:
@@ -538,7 +445,7 @@ class RowLearner:
         if self.growth is None or self.growth.outputs != self.outputs:
             assert self.sample is not None
             assert self.grow_from is not None
-            early = begun <= self._first_growths[-1]
+            early = begun <= self.schedule.first_growths[-1]
             names = [each.name for each in self.components if is_tree(each) and (early or each.name == BOOSTED)]
             codes, y, weight = self.grow_from
             self.growth = Growth(names, codes, self._targets(y), weight, self.task, self.settings.seed + begun)
@@ -546,7 +453,7 @@ class RowLearner:
 
     def _take_grown_trees(self, run: Mapper) -> None:
         assert self.sample is not None
-        begun = self.seen - self._rows_to_grow
+        begun = self.seen - self.schedule.rows_to_grow
         grown = self._growth_from(begun).finish(run)
         if FOREST in grown:  # so early that the sample has every row so far, in their order
             codes, y, weight = self.sample.rows()
@@ -562,13 +469,14 @@ class RowLearner:
 
     def _forget_unused_rows(self) -> None:
         assert self.support is not None
-        used = self._used_rows()
+        used = self.used_rows()
         self.support = self.support[used]
         for each in self.components:
             if each.support is not None:
                 each.renumber(np.searchsorted(used, each.support))
 
-    def _used_rows(self) -> NDArray[np.int64]:
+    def used_rows(self) -> NDArray[np.int64]:
+        """Return the numbers of the stored rows that components need."""
         supports = [each.support for each in self.components if each.support is not None]
         return np.unique(np.concatenate([np.empty(0, dtype=np.int64), *supports]))
 
@@ -637,95 +545,11 @@ class RowLearner:
 
     def to_state(self) -> State:
         """Everything it is, as plain values and arrays."""
-        kept = None
-        if self.kept_X:
-            X, y, weight = self._kept()
-            kept = {"X": X, "y": y, "weight": weight}
-        return {
-            "settings": self.settings.to_state(),
-            "n_classes": self.n_classes,
-            "seen": self.seen,
-            "counts": self.counts,
-            "kept": kept,
-            "support": None if self.support is None else {"X": self.support},
-            "centre": self.centre,
-            "spread": self.spread,
-            "geometry": None if self.geometry is None else self.geometry.to_state(),
-            "names": self.names,
-            "components": [component_state(each) for each in self.components],
-            "sample": None if self.sample is None else self.sample.to_state(),
-            "grow_from": None if self.grow_from is None else sample_state(*self.grow_from),
-            "combination": self.combination.to_state(),
-            "error_before": self.error_before,
-            "error_rows": self.error_rows,
-        }
+        return row_learner_state(self)
 
     @classmethod
     def from_state(cls, saved: Saved, columns: int) -> Self:
         """Go on where `to_state` was called, with rows of so many columns; refuse what does not fit together."""
         learner = cls(LearnerSettings.from_state(saved.part("settings")))
-        budget = learner.settings.budget
-        learner.seen = saved.integer("seen")
-        learner.counts = saved.array("counts", (None,))
-        learner.n_classes = saved.integer("n_classes", 2, max(len(learner.counts), 2))
-        if len(learner.counts) != learner.n_classes or (learner.settings.regression and learner.n_classes != 2):
-            raise saved.wrong("n_classes", "the number of counts, of numbers 2", learner.n_classes)
-        learner.centre = saved.number("centre")
-        learner.spread = saved.number("spread", float(np.finfo(np.float64).tiny))
-        learner._load_rows(saved, columns)
-        learner.names = saved.texts("names", _MOST_COMPONENTS)
-        count = len(learner.names)
-        learner.error_before = saved.array("error_before", (count,), low=0.0)
-        learner.error_rows = saved.array("error_rows", (count,), low=0.0, high=float(learner.seen))
-        geometry = saved.optional_part("geometry")
-        if (geometry is None) != (learner.seen < min(FIRST_STAGE, budget)):
-            raise saved.wrong("seen", "the row count at which the first model is built, or below without one", None)
-        learner.geometry = None if geometry is None else Geometry.from_state(geometry, columns)
-        stored = learner.seen if learner.support is None else len(learner.support)
-        shape = Shape(columns, learner.outputs, stored, learner.seen % BLOCK, learner.task)
-        learner.components = [
-            component_from_state(part, learner.names, shape) for part in saved.parts("components", count)
-        ]
-        places = learner.places()
-        if places != sorted(set(places)) or bool(places) != (geometry is not None):
-            raise saved.wrong("components", "in the order of their names", places)
-        if learner.support is not None and learner._used_rows().tolist() != list(range(stored)):
-            raise saved.wrong("support", "the landmarks of the components and no more", stored)
-        learner.combination = Combination.from_state(saved.part("combination"), len(places) or count)
-        learner._load_sample(saved, columns)
-        saved.end()
+        load_row_learner(learner, saved, columns)
         return learner
-
-    def _load_sample(self, saved: Saved, columns: int) -> None:
-        sample, trees = saved.optional_part("sample"), any(is_tree(each) for each in self.components)
-        if trees and not self.settings.has_trees:
-            raise saved.wrong("components", "none of trees", trees)
-        if trees != (self.geometry is not None and self.geometry.coding is not None):
-            raise saved.wrong("geometry", "one that codes columns where there are trees, and only there", trees)
-        if (sample is not None) != (trees and self.support is not None):
-            raise saved.wrong("sample", "there where the budget is full and there are trees", sample is not None)
-        grow_from, begun = saved.optional_part("grow_from"), self._next_growth()
-        if (grow_from is not None) != (sample is not None and begun <= self.seen):
-            raise saved.wrong("grow_from", "there while trees are grown", grow_from is not None)
-        size, seed, limits = SAMPLE * self.settings.budget, self.settings.seed, self.target_limits()
-        if sample is not None:
-            self.sample = Sample.from_state(sample, size, seed, self.seen, columns, *limits)
-        if grow_from is not None:
-            self.grow_from = Sample.from_state(grow_from, size, seed, begun, columns, *limits).rows()
-
-    def _load_rows(self, saved: Saved, columns: int) -> None:
-        kept, support = saved.optional_part("kept"), saved.optional_part("support")
-        budget = self.settings.budget
-        if (kept is not None) != (self.seen > 0 and support is None) or not (
-            self.seen >= budget if support is not None else self.seen < budget + self.late(budget)
-        ):
-            raise saved.wrong("kept", "the rows so far below the budget, and none beyond it", self.seen)
-        if kept is not None:
-            low, high = self.target_limits()
-            self.kept_X = [kept.array("X", (self.seen, columns), low=-LARGEST, high=LARGEST)]
-            self.kept_y = [kept.array("y", (self.seen,), low=low, high=high)]
-            self.kept_weight = [kept.array("weight", (self.seen,), low=0.0)]
-            kept.end()
-        if support is not None:
-            self.support = support.array("X", (None, columns), low=-LARGEST, high=LARGEST)
-            support.end()

@@ -15,7 +15,8 @@ from bomkl.auto.constants import STACK_RIDGES
 from bomkl.auto.geometry import Float, Geometry
 from bomkl.auto.information import Information
 from bomkl.auto.rebuild import HostFitting, Mapper, build, in_order
-from bomkl.auto.rows import RowEngine, RowLearner, dense_rows
+from bomkl.auto.row_arrays import dense_rows
+from bomkl.auto.rows import RowEngine, RowLearner
 from bomkl.auto.sums import Sums, SumsShape
 from bomkl.auto.task import LearnerSettings, Task
 

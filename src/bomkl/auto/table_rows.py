@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from bomkl.auto.geometry import Float
-from bomkl.auto.rows import Drawn
+from bomkl.auto.row_arrays import Drawn
 from bomkl.auto.saved import State
 from bomkl.tables import TableEncoder
 from bomkl.tables.encoder import Update

@@ -28,10 +28,12 @@ from bomkl.auto.wide import WideLearner, learner_type
 
 LEVELS = np.array([0.5, 0.8, 0.9, 0.95, 0.99])  # coverages that are calibrated; others lie between
 BUDGET = 100  # of the learner of the scale
-WINDOW = 1000  # last errors whose quantiles are taken
-MEMORY = {False: 1000, True: 200}  # rows that the level of the errors is an average of, without and with drift
-PACE = {False: 0.002, True: 0.005}  # by which the share left out moves with every row, likewise
-TRUSTS = np.array([0.0, 0.35, 0.7])  # powers of the learned scale; 0 makes all intervals alike; the likeliest is taken
+WINDOW = {False: 4000, True: 1000}  # last errors whose quantiles are taken, without and with drift
+MEMORY = {False: 2000, True: 200}  # rows that the level of the errors is an average of, likewise
+PACE = {False: 0.001, True: 0.005}  # by which the share left out moves with every row, likewise
+# Powers of the learned scale; 0 makes all intervals alike; the likeliest is taken. Of all intervals of one coverage,
+# the narrowest leave out more of the rows with large errors: a power below 1 is best even if the scale is right.
+TRUSTS = np.array([0.0, 0.2, 0.4, 0.6, 0.8])
 _SMALLEST = 0.05  # errors below this share of the level count as this: the logarithm of less says nothing
 _LARGEST = 1e6
 _OUTLIER = 10.0  # an error beyond this many levels counts as this in averages
@@ -47,6 +49,7 @@ class _Averages:
     log_factors: list[float]
     scaled: list[float]
     rows: int
+    window: int
 
     def best(self) -> int:
         """Trust under which a Laplace distribution of the errors is likeliest."""
@@ -61,7 +64,7 @@ class _Averages:
     def add(self, error: float, logs: list[float], inverses: list[float]) -> None:
         """Average what tells the likelihood of each trust: logarithms and inverses of the factors of a row."""
         self.rows += 1
-        pace = min(self.rows, WINDOW)
+        pace = min(self.rows, self.window)
         for i, (each, inverse) in enumerate(zip(logs, inverses, strict=True)):
             self.log_factors[i] += (each - self.log_factors[i]) / pace
             self.scaled[i] += (error * inverse - self.scaled[i]) / pace
@@ -80,7 +83,7 @@ class ErrorModel:
             forget=FORGET if drift else 1.0,
         )
         self.scale: RowLearner | WideLearner = learner_type(columns)(small)
-        self.memory, self.pace = MEMORY[drift], PACE[drift]
+        self.window, self.memory, self.pace = WINDOW[drift], MEMORY[drift], PACE[drift]
         self.level = 0.0  # average size of the last errors
         self.seen = 0
         self.recent: list[float] = []  # errors in units of their scale, in the order of their coming
@@ -123,7 +126,7 @@ class ErrorModel:
         logs = np.log(np.clip(relative, _SMALLEST, _LARGEST))
         scores = self.scale.score_and_learn(X, logs, weight, run)[:, 0]
         logs = np.multiply.outer(_clipped(scores), TRUSTS)
-        averages = _Averages(self.log_factors.tolist(), self.scaled.tolist(), self.seen - len(sizes))
+        averages = _Averages(self.log_factors.tolist(), self.scaled.tolist(), self.seen - len(sizes), self.window)
         reaches = np.zeros((len(sizes), len(LEVELS)))
         for t, (error, *of_trusts) in enumerate(
             zip(relative, logs.tolist(), np.exp(logs).tolist(), np.exp(-logs).tolist(), strict=True)
@@ -151,7 +154,7 @@ class ErrorModel:
             missed = bool(self.ordered) and error > quantiles[i]
             shares[i] += self.pace * ((1 - level) - missed)
         self.left_out = np.array(shares)
-        if len(self.recent) == WINDOW:
+        if len(self.recent) == self.window:
             self.ordered.pop(bisect_left(self.ordered, self.recent.pop(0)))
         insort(self.ordered, error)
         self.recent.append(error)
@@ -164,7 +167,7 @@ class ErrorModel:
 
     def _factors(self, scores: Any) -> Any:
         """How much larger than the level errors are."""
-        averages = _Averages(self.log_factors.tolist(), self.scaled.tolist(), self.seen)
+        averages = _Averages(self.log_factors.tolist(), self.scaled.tolist(), self.seen, self.window)
         best = averages.best()
         return max(averages.scaled[best], _LEAST) * np.exp(TRUSTS[best] * _clipped(scores))
 
@@ -213,7 +216,7 @@ class ErrorModel:
         if model.scale.settings != expected or model.scale.seen != model.seen:
             raise saved.wrong("scale", "a learner of the same rows and settings", model.scale.seen)
         model.level = saved.number("level", 0.0)
-        model.recent = saved.array("recent", (min(model.seen, WINDOW),), low=0.0, high=_LARGEST).tolist()
+        model.recent = saved.array("recent", (min(model.seen, model.window),), low=0.0, high=_LARGEST).tolist()
         model.ordered = sorted(model.recent)
         model.left_out = saved.array("left_out", LEVELS.shape)
         model.log_factors = saved.array("log_factors", TRUSTS.shape)
