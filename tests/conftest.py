@@ -23,3 +23,13 @@ def paper_data():
         pytest.skip(f"{name}.npz is not in BOMKL_DATA or ../shared/data")
 
     return load
+
+
+@pytest.fixture
+def svm(tmp_path):
+    """A file of 500 rows."""
+    from tests.command_line import svm_text
+
+    path = tmp_path / "rows.svm"
+    path.write_text(svm_text(500))
+    return path

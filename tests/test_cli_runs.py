@@ -11,34 +11,10 @@ import time
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from tests.command_line import bomkl, make_rows, svm_text
 
 from bomkl import BudgetMKLClassifier, modelfile
 from bomkl.cli import app
-
-
-def bomkl(*args, input=None):
-    return CliRunner().invoke(app, [str(arg) for arg in args], input=input, catch_exceptions=False)
-
-
-def make_rows(n, seed=0):
-    rng = np.random.default_rng(seed)
-    X = np.round(rng.normal(size=(n, 3)), 3)
-    return X, np.where(X[:, 0] * X[:, 1] > 0, 1, -1)
-
-
-def svm_text(n, seed=0):
-    return "".join(
-        f"{label:+d} " + " ".join(f"{i + 1}:{v!r}" for i, v in enumerate(row)) + "\n"
-        for row, label in zip(make_rows(n, seed)[0].tolist(), make_rows(n, seed)[1], strict=True)
-    )
-
-
-@pytest.fixture
-def svm(tmp_path):
-    path = tmp_path / "rows.svm"
-    path.write_text(svm_text(500))
-    return path
 
 
 @pytest.fixture
