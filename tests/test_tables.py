@@ -314,7 +314,7 @@ def test_a_first_table_that_is_refused_leaves_the_encoder_new():
     encoder = TableEncoder(target="number")
     with pytest.raises(TableError, match="finite"):
         encoder.partial_fit({"a": ["x", "y"]}, [1.0, math.nan])
-    assert not hasattr(encoder, "_columns")
+    assert not hasattr(encoder, "_learned")
     with pytest.raises(TableError, match="pass y"):
         encoder.fit({"a": ["x"]})
 
@@ -408,7 +408,7 @@ def test_a_fork_shares_what_was_learned_and_learns_on_its_own():
     encoder.partial_fit({"a": [1.0, 2.0], "b": ["x", "y"]}, [0.0, 1.0])
     before = encoder.transform({"a": [3.0], "b": ["y"]})
     fork = encoder.fork()
-    assert all(mine is theirs for mine, theirs in zip(encoder._columns, fork._columns, strict=True))
+    assert all(mine is theirs for mine, theirs in zip(encoder._learned.columns, fork._learned.columns, strict=True))
     fork.partial_fit({"a": [9.0], "b": ["y"]}, [5.0])
     np.testing.assert_array_equal(encoder.transform({"a": [3.0], "b": ["y"]}), before)
     assert (fork.transform({"a": [3.0], "b": ["y"]}) != before).any()

@@ -12,8 +12,8 @@ from bomkl.auto.geometry import Float
 from bomkl.auto.row_arrays import Drawn
 from bomkl.auto.saved import State
 from bomkl.tables import TableEncoder
-from bomkl.tables.encoder import Update
 from bomkl.tables.frames import Table, is_table, read_table
+from bomkl.tables.learned import Update
 
 
 class TableRows:

@@ -18,6 +18,7 @@ from bomkl.tables.errors import TableError, cell_error
 
 Kind = Literal["number", "boolean", "category", "date"]
 KINDS: tuple[Kind, ...] = ("number", "boolean", "category", "date")
+LARGEST = 1e150  # larger numbers are taken as this: their sums stay finite
 
 _DATE = re.compile(r"\d{4}-?\d\d-?\d\d(?:[T ]\d\d(?::?\d\d(?::?\d\d(?:[.,]\d{1,9})?)?)?\s?(?:Z|[+-]\d\d(?::?\d\d)?)?)?")
 _PLAIN_DAY = re.compile(r"\d{8}")  # as likely a number as a day

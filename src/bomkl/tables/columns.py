@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bomkl.tables import cells as cell_types
-from bomkl.tables.cells import Kind, kind_of_cells
+from bomkl.tables.cells import LARGEST, Kind, kind_of_cells
 from bomkl.tables.errors import cell_error
 from bomkl.tables.frames import Cells
+from bomkl.tables.targets import Targets
 from bomkl.tables.values import GAP, Float, Tally, Values
 
 DATE_PARTS = ("trend", "hour_sin", "hour_cos", "weekday_sin", "weekday_cos", "day_of_year_sin", "day_of_year_cos")
-LARGEST = 1e150  # larger numbers are taken as this: their sums stay finite
 GAP_ROWS = 8  # rows with a gap before it may have a column of its own
 GAP_ERRORS = 3.0  # standard errors by which their mean target must differ
 SMOOTHING = 10.0  # rows that the mean of all targets counts for in the mean of a category
@@ -27,32 +27,6 @@ _RULES: dict[str, str] = {
     "date": "hold dates such as 2024-02-29 or 2024-02-29T12:00:00",
     "category": "hold texts, numbers, truth values or dates",
 }
-
-
-@dataclass(frozen=True)
-class Targets:
-    """What a block tells of its targets.
-
-    Parameters
-    ----------
-    places : sequence of int
-        The sum that each row adds to; -1 for none.
-    amounts : sequence of float
-        What it adds.
-    means, deviations : ndarray of shape (n_rows, n_targets)
-        Of the rows before it.
-    """
-
-    places: Sequence[int]
-    amounts: Sequence[float]
-    means: Float
-    deviations: Float
-
-    def of(self, rows: Any) -> Targets:
-        """Take some rows, by a slice or by their numbers."""
-        numbers = range(len(self.places))[rows] if isinstance(rows, slice) else rows
-        places, amounts = [self.places[row] for row in numbers], [self.amounts[row] for row in numbers]
-        return Targets(places, amounts, self.means[rows], self.deviations[rows])
 
 
 @dataclass

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bomkl.tables.columns import Column
-from bomkl.tables.encoder import TARGETS, TableEncoder, TargetSums
+from bomkl.tables.encoder import TableEncoder
 from bomkl.tables.frames import read_table
+from bomkl.tables.targets import TARGETS, TargetSums
 from bomkl.tables.values import Float, Tally, Values
 
 _FINE = 2.0**-16  # units of targets that are numbers, in deviations
@@ -65,7 +66,7 @@ class Counts:
         table = read_table(X)
         whole = _units(encoder, y) if encoder.target == "number" else np.asarray(y, dtype=np.int64)
         found: list[dict[Key, Amounts]] = []
-        for column, cells in zip(encoder._columns, encoder._cells(table), strict=True):
+        for column, cells in zip(encoder._learned.columns, encoder._learned.cells(table), strict=True):
             if not isinstance(column, Column) or column.kind != "category":
                 found.append({})
                 continue
@@ -83,25 +84,31 @@ class Counts:
 
     def learned(self, encoder: TableEncoder) -> TableEncoder:
         """Make the encoder that has learned from all rows counted."""
-        after = encoder.fork()
-        labels = list(encoder._labels)
+        before = encoder._learned
+        labels = list(before.labels)
         if encoder.target == "class":
             labels += sorted(self.whole.sums.keys() - set(labels))
-        after._labels = labels
-        after._columns = [
+        columns = [
             replace(column, values=_counted(column.values, counts, encoder, labels))
             if isinstance(column, Column) and counts
             else column
-            for column, counts in zip(encoder._columns, self.columns, strict=True)
+            for column, counts in zip(before.columns, self.columns, strict=True)
         ]
-        seen = encoder._targets_seen
+        seen = encoder._learned.targets_seen
         unit = _unit(seen) if encoder.target == "number" else 1.0
         sums = _sums(self.whole, encoder.target, labels)
         squares = np.array([self.whole.squares * unit * unit]) if encoder.target == "number" else sums
-        after._targets_seen = TargetSums(
+        targets_seen = TargetSums(
             seen.rows + self.whole.rows, seen.shift, seen.sums + sums * unit, seen.squares + squares
         )
-        after._n_rows = encoder._n_rows + self.whole.rows
+        after = encoder.fork()
+        after._learned = replace(
+            before,
+            columns=columns,
+            labels=labels,
+            targets_seen=targets_seen,
+            n_rows=before.n_rows + self.whole.rows,
+        )
         return after
 
 
@@ -114,7 +121,7 @@ def _unit(seen: TargetSums) -> float:
 
 
 def _units(encoder: TableEncoder, y: Any) -> Whole:
-    seen = encoder._targets_seen
+    seen = encoder._learned.targets_seen
     relative = (np.asarray(y, dtype=np.float64) - seen.shift) / _unit(seen)
     return np.clip(np.rint(relative), -_MOST, _MOST).astype(np.int64)
 
@@ -158,7 +165,7 @@ def _counted(values: Values, counts: dict[Key, Amounts], encoder: TableEncoder, 
     texts = sorted((key for key in counts if isinstance(key, str)), key=lambda text: (-counts[text].rows, text))
     codes, new = values.codes(texts, [True] * len(texts))
     known: list[tuple[Key, int]] = [(key, key) for key in counts if isinstance(key, int)]
-    seen = encoder._targets_seen
+    seen = encoder._learned.targets_seen
     unit, shift = (_unit(seen), seen.shift) if encoder.target == "number" else (1.0, 0.0)
     touched: dict[int, list[Any]] = {}
     for key, code in [*known, *zip(texts, codes, strict=True)]:
