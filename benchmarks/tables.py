@@ -169,8 +169,8 @@ def complete_rows(blanked: bool) -> Callable[[str, int], float]:
         rows, categories = as_numbers(X)
         gaps = blank(X, seed).isna() if blanked else X.isna()
         for part in ("day", "eve", "night", "intl"):  # minutes and charge tell each other
-            pair = [f"total_{part}_minutes", f"total_{part}_charge"]
-            gaps[pair] = gaps[pair].all(axis=1).to_numpy()[:, None]
+            minutes, charge = f"total_{part}_minutes", f"total_{part}_charge"
+            gaps[minutes] = gaps[charge] = gaps[minutes] & gaps[charge]
         gaps["voice_mail_plan"] &= gaps["number_vmail_messages"]  # there are messages where there is a plan
         plan, messages = list(X).index("voice_mail_plan"), list(X).index("number_vmail_messages")
         holes, rng, mistakes = gaps.to_numpy(), np.random.default_rng(seed), 0

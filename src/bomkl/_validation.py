@@ -58,7 +58,8 @@ def _not_finite_error(estimator: Any, X: Any) -> ValueError | None:
     if not wrong:
         return None
     row, column, value = wrong[0]
-    name = repr(X.columns[column]) if hasattr(X, "columns") else column
+    name = X.columns[column] if hasattr(X, "columns") else column
+    name = repr(name) if isinstance(name, str) else name
     message = (
         f"X must hold finite numbers. Got {'NaN' if value != value else value} in row {row}, column {name} instead."
     )
