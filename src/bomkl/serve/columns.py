@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bomkl.serve.errors import RefusedError, wrong
-from bomkl.tables.cells import boolean, days, is_gap, kind_of
-from bomkl.tables.columns import LARGEST
+from bomkl.tables.cells import LARGEST, boolean, days, is_gap, kind_of
 
 MOST_COLUMNS = 10_000
 LONGEST_NAME = 200
