@@ -1,4 +1,4 @@
-"""`bomkl bench all`: every benchmark of speed, one after another, and the page that shows their rows."""
+"""`bomkl bench all`: all benchmarks of speed, one after another; writes the pages on speed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bomkl bench auto_tasks`: AutoMKL on several classes and on numbers beside River's linear models; its calibration.
+"""`bomkl bench auto_tasks`: several classes and numbers: AutoMKL compared with River's linear models.
 
 Every row is predicted before its label is used. River's models have the best of several step sizes in hindsight.
 """

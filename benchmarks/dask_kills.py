@@ -1,4 +1,4 @@
-"""`bomkl bench dask_kills`: one model whatever happens to the workers, the client and the order of the sums.
+"""`bomkl bench dask_kills`: killed workers and clients, and sums in any order, give the same model.
 
 Learns the same generated table without an engine, with sums in a drawn order, with 1, 2 and 4 worker processes, with
 workers killed at random, with a client that is killed (SIGKILL) and begins again from its checkpoint, and with a

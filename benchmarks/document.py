@@ -1,4 +1,4 @@
-"""`bomkl bench document`: the pages on speed and their pictures, from the rows that the benchmarks wrote."""
+"""`bomkl bench document`: the pages on speed and their pictures, from the results of the benchmarks."""
 
 from __future__ import annotations
 

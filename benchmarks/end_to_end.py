@@ -1,4 +1,4 @@
-"""`bomkl bench end_to_end`: every algorithm of the paper on every data set that is here, in the paper's setting."""
+"""`bomkl bench end_to_end`: rows a second of the paper's algorithms on every data set of this machine."""
 
 from __future__ import annotations
 

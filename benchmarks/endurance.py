@@ -1,4 +1,4 @@
-"""`bomkl bench endurance`: AutoMKL on an endless stream; finite, positive definite, memory flat.
+"""`bomkl bench endurance`: AutoMKL on millions of rows: finite scores, positive covariances, constant memory.
 
 Rows of a slowly turning problem with weights from 0.1 to 100 (their logarithms even), classes and numbers, with and
 without drift="adapt". After each tenth of the rows the least eigenvalue of every covariance is taken.

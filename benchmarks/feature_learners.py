@@ -1,4 +1,4 @@
-"""`bomkl bench feature_learners`: FOGD and NOGD beside SPA and BPAS, with as much memory as those take.
+"""`bomkl bench feature_learners`: FOGD and NOGD compared with SPA and BPAS at the same memory.
 
 SPA and BPAS have the budget of the paper's second table. FOGD gets as many frequencies, and NOGD as many support rows,
 as fit into the memory of the smaller of the two. All four combine scores by Hedge and update every kernel; FOGD has the

@@ -1,4 +1,4 @@
-"""`bomkl bench gpu`: learning on a GPU, rows a second and error against budget, beside the processor.
+"""`bomkl bench gpu`: rows a second and error on a GPU, compared with the processor.
 
 Needs PyTorch and a GPU. What is measured: the device's limits (float32 products, copies), a generated stream from
 host memory at several budgets in rounds and row by row, both engines on the data sets at the same budget and seed,

@@ -1,4 +1,4 @@
-"""`bomkl bench guard`: has the engine become slower? Its time over that of sgemm, beside the ratio kept in guard.toml.
+"""`bomkl bench guard`: has the engine become slower? Its time relative to sgemm, compared with guard.toml.
 
 Seconds depend on the machine and on who else uses it. The ratio to a matrix product that runs in turn with the engine
 depends on them less, though not little, so only a large change counts. It is kept for each instruction set. Counting

@@ -1,4 +1,4 @@
-"""`bomkl bench hard_budget`: which row SPA should give up when its budget is full.
+"""`bomkl bench hard_budget`: which row SPA should drop when its budget is full.
 
 Five rules on the bundled data, with one Gaussian kernel.
 """

@@ -1,4 +1,4 @@
-"""`bomkl bench one_row`: AutoMKL one row at a time; its slowest rows, and how it compares to calls with one row.
+"""`bomkl bench one_row`: AutoMKL one row at a time: usual and slowest rows.
 
 With ``--baseline PYTHON``, the interpreter of an environment with an older version, one-row calls of that version are
 timed in a process of their own, in turn with this one's.

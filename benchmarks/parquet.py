@@ -1,4 +1,4 @@
-"""`bomkl bench parquet`: learning from many rows of Parquet with two worker processes; memory of each along the run.
+"""`bomkl bench parquet`: millions of Parquet rows with two worker processes: time and memory.
 
 Writes generated rows to a folder (--folder keeps it), learns from it with bomkl.dask on a LocalCluster, and then with
 `bomkl train --workers`. With --out it draws the memory of each worker against the time.

@@ -1,4 +1,4 @@
-"""`bomkl bench peers`: AutoMKL and what a user would pick instead, on the same streams, error and time.
+"""`bomkl bench peers`: AutoMKL compared with other online methods on the same streams: error and time.
 
 Every method meets each row once and is judged by what it said before it saw the label. Vowpal Wabbit is handed columns
 standardised by the whole data set; all others scale in the stream. The peers come with ``pip install 'bomkl[peers]'``,

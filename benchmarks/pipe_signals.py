@@ -1,4 +1,4 @@
-"""`bomkl bench pipe_signals`: a live pipe that is stopped again and again ends in the model of one run.
+"""`bomkl bench pipe_signals`: a live pipe that is stopped again and again ends with the same model.
 
 A producer writes 20 rows a second, texts, dates and gaps among them, to ``bomkl train -``. SIGTERM or SIGINT comes at a
 random moment, also while the command starts; the next command resumes where the model file stands. In the end the model

@@ -1,4 +1,4 @@
-"""`bomkl bench refit`: batch learners that are fitted anew to all rows seen so far, every ten rows, on a short stream.
+"""`bomkl bench refit`: batch models that are fitted again after every ten rows of a short stream.
 
 They keep every row and take many passes, which no stream allows, and the setting of each is the best in hindsight: a
 yardstick for what can be reached on a stream of a thousand rows.

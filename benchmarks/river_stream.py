@@ -1,4 +1,4 @@
-"""`bomkl bench river_stream`: bomkl.river.AutoMKLClassifier and River's forest of 10 trees, row by row on Phishing."""
+"""`bomkl bench river_stream`: bomkl.river.AutoMKLClassifier compared with River's forest, row by row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bomkl bench roofline`: each way through the engine beside what one core can do at best, measured in turn."""
+"""`bomkl bench roofline`: how close the engine comes to the limit of one core."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bomkl bench scale`: learning in rounds; rows a second by threads and workers, accuracy by partitions, a projection.
+"""`bomkl bench scale`: learning in rounds: speed by threads and workers, accuracy by partitions.
 
 Five parts (--part). `speed` learns generated rows row by row and in rounds, with each number of threads (--threads
 1,2,4,8); the kinds take turns, so that their ratios are of the same moments. Beside them run as many processes that

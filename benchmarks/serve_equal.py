@@ -1,4 +1,4 @@
-"""`bomkl bench serve_equal`: a file pushed to a fresh service ends with the error of `bomkl eval` on that file.
+"""`bomkl bench serve_equal`: a file pushed to a service gives the same error as `bomkl eval`.
 
 The tables are those of `bomkl bench tables`. It also tells how long it takes from the command to the live page.
 """

@@ -1,4 +1,4 @@
-"""`bomkl bench serve_full`: a disk that fills up while rows come, and what the service says and loses.
+"""`bomkl bench serve_full`: the service while the disk fills up: what it answers, and that nothing is lost.
 
 The data folder lies on a small tmpfs, which only root can mount. Clients learn until the disk is full; then predictions
 must go on and learning must be refused with 507. With more room the same requests are sent again, and the log must hold

@@ -1,4 +1,4 @@
-"""`bomkl bench serve_fuzz`: schemathesis and thousands of malformed bodies against a service; none may break it."""
+"""`bomkl bench serve_fuzz`: schemathesis and thousands of malformed requests against the service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bomkl bench serve_kills`: a service that is killed again and again under load loses nothing, learns nothing twice.
+"""`bomkl bench serve_kills`: a service that is killed again and again loses no row and learns none twice.
 
 Four clients send rows with idempotency keys, again and again until they are acknowledged; every reply is kept.
 Meanwhile the server is killed by SIGKILL at random moments and started again. Afterwards every acknowledged row must be

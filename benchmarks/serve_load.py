@@ -1,4 +1,4 @@
-"""`bomkl bench serve_load`: latency of predictions while rows are learned, bulk rate, and memory, on magic04.
+"""`bomkl bench serve_load`: latency of predictions while the service learns, bulk speed and memory.
 
 Predictions are single-row requests at a fixed rate, sent when they are due whether or not earlier ones have been
 answered, so that a slow answer does not hide behind a pause. Rows to learn from come at a fixed rate beside them. Then

@@ -1,4 +1,4 @@
-"""`bomkl bench speed`: the engine against this core's limits and against NumPy, one thread, ratios from one run."""
+"""`bomkl bench speed`: the engine compared with NumPy and with the limits of one core."""
 
 from __future__ import annotations
 

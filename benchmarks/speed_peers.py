@@ -1,4 +1,4 @@
-"""`bomkl bench speed_peers`: BOMKC(SPA) and AutoMKL beside what others learn the same streams with, time and error.
+"""`bomkl bench speed_peers`: BOMKC(SPA) and AutoMKL compared with other libraries: time and error.
 
 Online methods are judged by what they said of each row before they saw its label. LIBSVM (scikit-learn's SVC) is
 no online method: it is fitted to the first rows and judged by the next, as a reference of what a batch costs and gives.

@@ -1,4 +1,4 @@
-"""`bomkl bench tables`: raw tables with texts, dates and gaps, AutoMKL beside River's forest and Vowpal Wabbit.
+"""`bomkl bench tables`: tables with texts, dates and gaps: AutoMKL, River's forest and Vowpal Wabbit.
 
 Every row is predicted before its label is used, in one pass, with nothing declared. ``churn``, ``flights`` and
 ``hotel`` are read from ``tables/NAME.csv.gz`` in a folder of `bomkl datasets path` or in ``BOMKL_DATA``; ``NAME.npz``

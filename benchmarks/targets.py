@@ -1,4 +1,4 @@
-"""`bomkl bench targets`: what the engine must reach, line by line in one run: bound, seen, met or not.
+"""`bomkl bench targets`: the speed that the engine should reach: target, measured, met or not.
 
 Bounds on the seconds of BOMKC(SPA) are those of a core whose sgemm reaches 80 GFLOP/s, scaled by what this one's does
 in the same run.

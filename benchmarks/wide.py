@@ -1,4 +1,4 @@
-"""`bomkl bench wide`: AutoMKL on very wide rows beside scikit-learn's linear learners: mistakes, seconds and memory.
+"""`bomkl bench wide`: very wide rows: AutoMKL compared with scikit-learn's linear models.
 
 The text stream has 30,000 lines of 20 classes (``debian_text.tsv.gz`` in ``BOMKL_DATA`` or ``../shared/data``), hashed
 to 2^12 and 2^18 columns. All learners predict blocks of 100 rows, then learn from them: with single rows the peers

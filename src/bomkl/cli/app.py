@@ -93,12 +93,15 @@ def bench(
     from importlib import import_module
     from pathlib import Path
 
-    known = {path.stem: path for path in sorted(Path("benchmarks").glob("[a-z]*.py"))}
+    known = {}
+    for path in sorted(Path("benchmarks").glob("[a-z]*.py")):
+        about = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("\n")[0]
+        if about.startswith(title := f"`bomkl bench {path.stem}`: "):  # others are parts of them
+            known[path.stem] = about.removeprefix(title)
     if what in ("--help", "-h"):
         typer.echo(context.get_help() + "\n\nBenchmarks here:" * bool(known))
-        for name, path in known.items():
-            about = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-            typer.echo(f"  {name:<12}{about.splitlines()[0].removeprefix(f'`bomkl bench {name}`: ')}")
+        for name, text in known.items():
+            typer.echo(f"  {name:<{max(map(len, known))}}  {text}")
         raise typer.Exit
     if what not in known:
         places = (
