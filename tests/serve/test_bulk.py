@@ -148,7 +148,7 @@ def test_curves_of_the_first_version_go_on():
     assert monitor.figures() == old.figures()
     curves = monitor.curves()
     assert curves["rows"] == list(range(16, 1601, 16))
-    assert curves["weight_rows"] == list(range(32, 1601, 32))
+    assert curves["weight_rows"] == list(range(64, 1601, 64))
     assert curves["kernel_weights"][-1] == [1.0, 0.0]
     assert json.dumps(Monitor.restore(monitor.state()).curves()) == json.dumps(curves)
 
@@ -165,7 +165,7 @@ def test_weights_are_read_at_the_same_rows_however_rows_are_grouped(stream):
             part = slice(at, at + size)
             learner.learn([Entry(at + 1, at, cells[part], labels[part])], columns, lambda most=most: most)
         curves.append(json.dumps(learner.monitor.curves()))
-        assert learner.monitor.curves()["weight_rows"] == list(range(32, 1201, 32))
+        assert learner.monitor.curves()["weight_rows"] == list(range(64, 1201, 64))
     assert len(set(curves)) == 1
 
 

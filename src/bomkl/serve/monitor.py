@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 WINDOW = 1000
 _MOST_POINTS = 400
-_MOST_WEIGHTS = 64  # fewer than of the errors: learning stops for each, as they have to be read from the model
+_MOST_WEIGHTS = 32  # fewer than of the errors: learning stops at each, because the model has to be asked
 _BINS = 10
 _MOST_WARNINGS = 50
 _ALARM = 4.0  # standard deviations
