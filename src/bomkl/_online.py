@@ -1,12 +1,11 @@
 """The methods that all classifiers share, and those that all regressors share.
 
-An estimator supplies how it learns (`_changing`, `_learn_rows`), what it is at a moment (`_now`), and how it scores.
+An estimator supplies how it learns (`_change`, `_learn_rows`), what it is at a moment (`_now`), and how it scores.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +18,7 @@ Float = NDArray[np.float64]
 class OnlineClassifier(ClassifierMixin):  # type: ignore[misc]
     """A classifier that learns row by row."""
 
-    _changing: Callable[[], AbstractContextManager[Any]]
+    _change: Callable[[Callable[[Any], Any]], Any]
     _now: Callable[[], Any]
 
     def partial_fit(
@@ -44,8 +43,7 @@ class OnlineClassifier(ClassifierMixin):  # type: ignore[misc]
         self : object
             The estimator.
         """
-        with self._changing() as model:
-            model._learn_rows(X, y, classes, sample_weight, with_scores=False)
+        self._change(lambda model: model._learn_rows(X, y, classes, sample_weight, with_scores=False))
         return self
 
     def score_and_learn(
@@ -70,9 +68,12 @@ class OnlineClassifier(ClassifierMixin):  # type: ignore[misc]
             As `decision_function` returns them. While an Auto model knows only one label, a positive margin is for
             that label if it is a number above zero.
         """
-        with self._changing() as model:
-            margins: Float = model._external(model._learn_rows(X, y, classes, sample_weight, with_scores=True))
-            return margins
+
+        def learn(model: Any) -> Any:
+            return model._external(model._learn_rows(X, y, classes, sample_weight, with_scores=True))
+
+        margins: Float = self._change(learn)
+        return margins
 
     def decision_function(self, X: Any) -> Float:
         """Margins of rows.
@@ -118,7 +119,7 @@ class OnlineClassifier(ClassifierMixin):  # type: ignore[misc]
 class OnlineRegressor(RegressorMixin):  # type: ignore[misc]
     """A regressor that learns row by row."""
 
-    _changing: Callable[[], AbstractContextManager[Any]]
+    _change: Callable[[Callable[[Any], Any]], Any]
 
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from more rows.
@@ -137,8 +138,7 @@ class OnlineRegressor(RegressorMixin):  # type: ignore[misc]
         self : object
             The estimator.
         """
-        with self._changing() as model:
-            model._learn_rows(X, y, sample_weight, with_scores=False)
+        self._change(lambda model: model._learn_rows(X, y, sample_weight, with_scores=False))
         return self
 
     def score_and_learn(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Float:
@@ -158,6 +158,5 @@ class OnlineRegressor(RegressorMixin):  # type: ignore[misc]
         predictions : ndarray of shape (n_samples,)
             Predictions.
         """
-        with self._changing() as model:
-            predictions: Float = model._learn_rows(X, y, sample_weight, with_scores=True)
-            return predictions
+        predictions: Float = self._change(lambda model: model._learn_rows(X, y, sample_weight, with_scores=True))
+        return predictions

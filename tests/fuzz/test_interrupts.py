@@ -76,7 +76,8 @@ def test_interrupts(cases, model, stream, digest, request):
     for rng in cases(4):
         trial = clone(model).partial_fit(*halves[0])
         before = digest(trial)
-        was, reaction = interrupted(lambda: trial.partial_fit(*halves[1]), rng.uniform(0, times[1]))
+        more, labels = halves[1]  # not `*halves[1]`: Python looks for interrupts once more after a call of that kind
+        was, reaction = interrupted(lambda: trial.partial_fit(more, labels), rng.uniform(0, times[1]))
         if was:
             reactions.append(reaction)
             assert digest(trial) == before

@@ -23,7 +23,7 @@ from bomkl.auto.task import new_class_log_odds
 from bomkl.progress import learning_bar
 
 
-class AutoMKLClassifier(OnlineClassifier, AutoEstimator):  # type: ignore[misc]
+class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
     """Budget online multiple kernel classification with nothing to tune.
 
     The model combines ten kernels on one bounded set of stored rows, a linear model and trees. It learns each of them,
@@ -143,13 +143,16 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):  # type: ignore[misc]
         self : object
             The fitted estimator.
         """
-        with self._changing() as model:
+
+        def learn(model: Self) -> None:
             model._forget()
             model._learn_rows(X, y, None, sample_weight, with_scores=False, whole_set=True, shuffle=shuffle)
             if len(model.classes_) == 1:
                 only = model.classes_.tolist()[0]
                 message = f"y holds only one class, {only!r}: that is all it can predict until more come."
-                warnings.warn(message, UserWarning, stacklevel=2)
+                warnings.warn(message, UserWarning, stacklevel=5)
+
+        self._change(learn)
         return self
 
     def predict_proba(self, X: Any) -> Float:
@@ -366,7 +369,7 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):  # type: ignore[misc]
                 f"The first {len(head)} rows, which fill the budget, all have the same label, but later ones do not: "
                 "the table seems to be sorted. Use fit(X, y, shuffle=True).",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=7,
             )
 
     def _learn_rows(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
@@ -27,7 +27,7 @@ from bomkl._validation import (
     parameter_error,
     validated,
 )
-from bomkl.auto.change import Change
+from bomkl.auto.change import change
 from bomkl.auto.constants import FIRST_STAGE
 from bomkl.auto.device import DEVICES, on_host, rows_on_device
 from bomkl.auto.drift import AdaptiveLearner
@@ -106,7 +106,7 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
                 f"budget={self.budget} is very small: scales of the columns and widths of the kernels are taken from "
                 f"that many rows. Use at least {FIRST_STAGE}, better 100 or more.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=7,
             )
         kind = self._kind(self.drift, self.update)
         self._learner: Learner = (
@@ -286,8 +286,8 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         with ThreadPoolExecutor(n) as pool:
             yield pool.map
 
-    def _changing(self) -> Change:
-        return Change(self)
+    def _change(self, learn: Callable[[Any], Any]) -> Any:
+        return change(self, learn)
 
     def _beside(self, attributes: dict[str, Any]) -> Self:
         beside = object.__new__(type(self))

@@ -34,7 +34,7 @@ def _has_intervals(model: Any) -> bool:
     return True
 
 
-class AutoMKLRegressor(OnlineRegressor, AutoEstimator):  # type: ignore[misc]
+class AutoMKLRegressor(OnlineRegressor, AutoEstimator):
     """Budget online multiple kernel regression with nothing to tune.
 
     The model has the same kernels, stored rows and combination as `AutoMKLClassifier`. It scales the target itself.
@@ -146,9 +146,12 @@ class AutoMKLRegressor(OnlineRegressor, AutoEstimator):  # type: ignore[misc]
         self : object
             The fitted estimator.
         """
-        with self._changing() as model:
+
+        def learn(model: Self) -> None:
             model._forget()
             model._learn_rows(X, y, sample_weight, with_scores=False, shuffle=shuffle)
+
+        self._change(learn)
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:

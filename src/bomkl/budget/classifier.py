@@ -20,7 +20,7 @@ from bomkl.kernels import KernelLike
 from bomkl.learners import Learner
 
 
-class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):  # type: ignore[misc]
+class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
     """Budget online multiple kernel classification: you choose the kernels, the learner and the combiner.
 
     The defaults are Algorithm 1 of the paper, BOMKC(SPA), as in its tables. With more than two classes, the model

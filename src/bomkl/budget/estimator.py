@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, Self
@@ -248,7 +248,7 @@ class EngineEstimator(ShowsState, BaseEstimator):  # type: ignore[misc]
         return weights
 
     def _learn(self, X: Any, targets: Float, weights: Float | None, first: bool) -> Float:
-        """Learn rows that are checked; `_changing` or `_starting_over` ends it.
+        """Learn rows that are checked; `_change` or `_starting_over` ends it.
 
         The engine can take back its last call only, so that progress is shown for the first rows of an engine, which
         is dropped as a whole where something goes wrong.
@@ -297,14 +297,14 @@ class EngineEstimator(ShowsState, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return self._engine.score(self._engine_rows(self._check_rows(X, first=False)), per_kernel, self._n_threads())
 
-    @contextmanager
-    def _changing(self) -> Iterator[Self]:
+    def _change(self, learn: Callable[[Any], Any]) -> Any:
         """Learn on: no other thread does so meanwhile, and what fails leaves no trace."""
         with changing(self), unchanged_on_error(self):
             try:
-                yield self
+                result = learn(self)
                 if (engine := vars(self).get("_engine")) is not None:
                     engine.commit()
+                return result
             except BaseException:
                 if (engine := vars(self).get("_engine")) is not None:
                     engine.roll_back()

@@ -21,7 +21,7 @@ def _largest_target(dtype: Any) -> float:
     return 1e-12 * float(np.finfo(dtype).max)
 
 
-class BudgetMKLRegressor(OnlineRegressor, EngineEstimator):  # type: ignore[misc]
+class BudgetMKLRegressor(OnlineRegressor, EngineEstimator):
     """Budget online multiple kernel regression.
 
     PA, SPA and BPAS use the epsilon-insensitive loss; BOGD, FOGD and NOGD the squared loss.
