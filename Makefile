@@ -21,14 +21,14 @@ lint: $(INSTALLED) ## style, types, layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-TIDY_FLAGS = -std=gnu++20 -Icpp -Ibuild/tidy/generated -isystem $$($(BIN)/python -m nanobind --include_dir) \
+TIDY_FLAGS = -std=gnu++20 -Icpp -Ibuild/tidy/generated -isystem $$(build/tidy/tools/bin/python -m nanobind --include_dir) \
 	-isystem $$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('include'))") \
 	-DBOMKL_ISA=portable -DBOMKL_VECTOR_BYTES=16 -Wno-psabi
 TIDIED = $(patsubst cpp/%.cpp,build/tidy/%.tidied,$(wildcard cpp/*.cpp))
 tidy: $(INSTALLED) ## clang-tidy over what changed in cpp/: mistakes and waste that compilers do not see (.clang-tidy)
 	$(PYTHON) -m venv build/tidy/tools
-	build/tidy/tools/bin/pip install --quiet clang-tidy==20.1.0 cmake
-	build/tidy/tools/bin/cmake -S . -B build/tidy -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python > /dev/null
+	build/tidy/tools/bin/pip install --quiet clang-tidy==20.1.0 cmake nanobind
+	build/tidy/tools/bin/cmake -S . -B build/tidy -DPython_EXECUTABLE=$(CURDIR)/build/tidy/tools/bin/python > /dev/null
 	$(MAKE) --jobs=2 --keep-going $(TIDIED)
 
 build/tidy/%.tidied: cpp/%.cpp $(SOURCES) .clang-tidy

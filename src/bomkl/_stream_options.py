@@ -18,51 +18,51 @@ from bomkl._validation import (
 
 @dataclass(frozen=True)
 class StreamOptions:
-    """Settings of `open_stream`: the one place that names them, with their defaults, meaning and rules.
+    """Settings of `open_stream`.
 
     Parameters
     ----------
     format : {"svmlight", "csv", "tsv", "jsonl", "parquet", "arrow", "npz"} or None, default=None
-        None: by the file name, or failing that by the content.
+        Format of the files. None: the file name decides, or else the content.
     label : str, int or None, default=None
-        Name or position of the label column of a table; None stands for ``"label"``.
+        Name or position of the label column of a table. None: ``"label"``.
     labels : bool, default=True
-        Whether labels are read. Without, they may be absent, and blocks have None for them.
+        Whether to read labels. If False, they may be absent, and ``block.y`` is None.
     weight : str, int or None, default=None
-        Name or position of the column of weights of a table, which blocks have as ``weight``; None: there is none.
+        Name or position of the column that holds the weight of each row; ``block.weight`` returns them.
     target : {"class", "number"}, default="class"
-        What labels are: classes, or numbers to regress on.
+        What labels are: classes, or numbers to predict.
     header : bool, default=True
-        Whether the first line of CSV or TSV names the columns; otherwise their names are 0, 1, 2 ...
+        Whether the first line of a CSV or TSV file names the columns. If False, their names are 0, 1, 2 ...
     delimiter : str or None, default=None
-        Column separator; None: a tab for TSV, else a comma.
+        Column separator. None: a tab for TSV files, else a comma.
     ignore : sequence of str, default=()
         Columns of a table to leave out.
     strings : sequence of str, default=()
-        Columns of a table to take as strings even though they look like numbers.
+        Columns of a table to treat as texts although they look like numbers.
     missing : {"error", "skip", "keep"} or float, default="error"
-        What a missing value leads to: a bad line, a row silently left out, or this number in its place (a missing
-        string then has none of the features of its column). "keep" is for ``as_tables``: NaN or None.
+        What to do with a missing value: report a bad line, leave out the row, or put this number in its place (a
+        missing text then has none of the features of its column). "keep", with ``as_tables``, returns NaN or None.
     categorical : {"vocabulary", "hash", "error"}, default="vocabulary"
-        How string columns become features: one feature per value that the schema records (other values have none),
+        How text columns become features: one feature for each value that the schema knows (other values have none),
         hashed into `buckets` features, or not at all.
     buckets : int, default=1024
-        Features that all hashed columns share.
+        Number of features that all hashed columns share.
     max_values : int, default=1000
-        Most values a vocabulary may hold.
+        Largest number of values of a text column.
     zero_based : bool, default=False
         Whether svmlight indices start at 0.
     n_features : int or None, default=None
-        Width of svmlight rows; None: what the schema says, else the largest index of the first block.
+        Number of svmlight features. None: that of the schema, or else the largest index of the first block.
     on_bad_line : {"stop", "skip"}, default="stop"
-        Whether a bad line raises `BadLineError`, or is left out and counted in `skipped`.
+        Whether a bad line raises `BadLineError`, or is left out and counted in ``stream.skipped``.
     block_rows : int, default=4096
-        Rows of a block; the last may be shorter.
+        Number of rows in a block; the last block may be shorter.
     flush_seconds : float, default=0.2
-        How long rows of a pipe may wait for more before they are handed on as a shorter block.
+        How long rows of a pipe may wait for more rows before they become a shorter block.
     as_tables : bool, default=False
-        Whether rows of a table stay columns, for `AutoMKLClassifier` and other users of `bomkl.tables`: a block is then
-        a dict of arrays of numbers and lists of texts. Rows without names are a matrix all the same.
+        Whether a block of a table is a dict of columns, for the Auto models and `bomkl.tables`: arrays of numbers and
+        lists of texts. Rows whose columns have no names are always a matrix.
     """
 
     format: str | None = None

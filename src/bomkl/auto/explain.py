@@ -25,16 +25,17 @@ class Explanation:
     Attributes
     ----------
     margin : float
-        The score that is explained: log odds, of several classes the centred score of the likeliest, or the prediction.
+        The score that is explained: the log odds; with several classes, the centred score of the likeliest; for
+        numbers, the prediction.
     kernels : dict of str to float
-        What each component added to it, to first order.
+        What each member of the pool added to it, to first order.
     rows : ndarray of shape (n_rows,)
-        What each of `support_vectors_` added to it, over all kernels.
+        What each of `support_vectors_` added to it, summed over the kernels.
     remainder : float
-        What is due to constants and to the combination not being linear.
+        The rest: constants, and what a linear view of the combination leaves out.
     columns : dict of column to float
-        How much the score changes by what the row has in a column, rather than the mean of the stored rows. Columns of
-        a table have their names, those of a matrix their numbers.
+        How much the score changes if a column has the value of the row instead of its mean. Columns of a table have
+        names, those of a matrix numbers.
 
     Examples
     --------
@@ -62,7 +63,7 @@ class Explanation:
         return "\n".join(lines)
 
     def largest_rows(self, n: int = 5) -> list[tuple[int, float]]:
-        """Return the numbers of the n stored rows that mattered most and what they added.
+        """Return the numbers of the n stored rows that mattered most, and what each added.
 
         Parameters
         ----------

@@ -41,9 +41,8 @@ def register_algorithm(name: str, factory: Factory) -> None:
     name : str
         Name of its row; not one of the paper's.
     factory : callable
-        ``factory(budget=None, random_state=0)`` returns a fresh estimator with ``score_and_learn(X, y)``, or a
-        scikit-learn classifier with ``partial_fit``. The budget is Table 2's, per kernel; ignore it where it means
-        nothing.
+        ``factory(budget=None, random_state=0)`` returns a new estimator with ``score_and_learn(X, y)``, or a
+        scikit-learn classifier with ``partial_fit``. `budget` is that of Table 2 for each kernel; you may ignore it.
 
     Examples
     --------

@@ -27,12 +27,12 @@ _HEAD_PARTITIONS = 64  # partitions that the head is drawn from, more where they
 
 
 class Job:
-    """A model that learns from partitions, and how far it is.
+    """A model that learns from partitions, and how far it has come.
 
     Parameters
     ----------
     model : AutoMKLClassifier or AutoMKLRegressor
-        With ``update="rounds"``; a fitted one goes on learning.
+        A model with ``update="rounds"``. If it has learned before, it goes on.
     summaries : sequence of Summary
         One for each partition, in an order that does not change.
     """
@@ -75,7 +75,7 @@ class Job:
     # ------------------------------------------------------------ the head
 
     def head_pieces(self) -> list[Piece]:
-        """Pieces whose rows `learn_head` needs, in this order; none where the head is there already."""
+        """Return the pieces whose rows `learn_head` needs, in order; none if the model has its first rows already."""
         learner = getattr(self.model, "_learner", None)
         seen = 0 if learner is None else learner.seen
         wanted = min(max(PRUNE_AT * int(self.model.budget) - seen, 0), self.rows)
@@ -91,7 +91,7 @@ class Job:
         return [self._piece(i, size) for i, size in zip(chosen, self._shares(chosen, wanted), strict=True) if size]
 
     def learn_head(self, parts: Iterable[Rows]) -> None:
-        """Learn from the rows of `head_pieces`, in a drawn order."""
+        """Learn from the rows of `head_pieces`, in a random order."""
         pieces, parts = self.head_pieces(), list(parts)
         if not pieces:
             return
@@ -127,7 +127,7 @@ class Job:
     # ------------------------------------------------------------ rounds
 
     def next_round(self) -> list[Piece]:
-        """Pieces of the open round; none where all rows have been learned from."""
+        """Return the pieces of the open round; none after the last row."""
         if self.done == self.rows:
             return []
         learner = self._learner()
@@ -158,14 +158,14 @@ class Job:
         return Means(w, learner.combination, log_rows, self.model.encoder_)
 
     def add(self, gains: Gains) -> None:
-        """Add what a piece of the round gave; in any order."""
+        """Add the sums of a piece of the round, in any order."""
         if self.gains is None:
             self.gains = copy.deepcopy(gains)
         else:
             self.gains.add(gains)
 
     def end_round(self) -> None:
-        """Learn what the pieces gave; raises where not every row of the round is in it, and nothing has changed."""
+        """Learn from the sums of the round. If rows are missing, raise an error and change nothing."""
         pieces = self.next_round()
         expected = sum(piece.end - piece.begin for piece in pieces)
         gains, self.gains = self.gains, None
@@ -205,11 +205,11 @@ class Job:
     # ------------------------------------------------------------ going on later
 
     def notes(self) -> dict[str, Any]:
-        """Where the job stands, as plain values to keep beside the model."""
+        """Return how far the job has come, as plain values to save with the model."""
         return {"counts": list(self.counts), "used": list(self.used), "seed": self.seed}
 
     def resume(self, model: Any, notes: dict[str, Any]) -> None:
-        """Go on with a saved model where `notes` were taken; refuse other partitions."""
+        """Go on with a saved model and its notes; the partitions must be the same."""
         if notes.get("counts") != self.counts:
             raise ValueError(
                 "The checkpoint is of other partitions: their numbers of rows differ. Remove it to begin anew."

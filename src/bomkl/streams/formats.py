@@ -52,7 +52,7 @@ def register_format(name: str, format: Format) -> None:
     name : str
         Its name.
     format : Format
-        How to tell it and how to read it.
+        How to recognise and how to read it.
     """
     FORMATS[name] = format
     MAGIC_NUMBERS.update(dict.fromkeys(format.magic, name))

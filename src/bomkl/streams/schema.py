@@ -33,14 +33,14 @@ class Column:
 
 @dataclass(frozen=True)
 class Schema:
-    """Everything needed to turn rows of a source into rows of a matrix, the same way every time.
+    """What the columns of a source mean, so that its rows become the same features every time.
 
     Parameters
     ----------
     n_features : int
         Width of the matrix.
     columns : tuple of Column or None, default=None
-        Columns of a table, in order; None where features have only positions (svmlight, npz).
+        Columns of a table, in order. None: features have positions only (svmlight, npz).
     label : str or None, default=None
         Column of the label in a table.
     ignored : tuple of str, default=()
@@ -50,7 +50,7 @@ class Schema:
     label_kind : {"number", "string"}, default="number"
         Whether labels are numbers.
     classes : tuple of int, float or str, or None, default=None
-        Labels that may occur; None allows any.
+        Labels that may occur. None: any.
     weight : str or None, default=None
         Column of the weight of each row.
 
@@ -78,7 +78,7 @@ class Schema:
         return {*self.ignored, *([] if self.weight is None else [self.weight])}
 
     def feature_names(self) -> list[str] | None:
-        """Name of every feature, or None where features have only positions."""
+        """Return the name of every feature, or None if features have positions only."""
         if self.columns is None:
             return None
         names = [

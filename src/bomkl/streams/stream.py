@@ -88,9 +88,9 @@ def open_stream(
     inputs : path, or sequence of paths
         Paths, folders, globs, or ``"-"`` for standard input, read one after the other.
     schema : Schema or None, default=None
-        Meaning of the columns, from an earlier stream; None: guessed from the first block (or see `Stream.scan`).
+        What the columns mean, from an earlier stream. None: the first block decides (or see `Stream.scan`).
     **options
-        How to read them: any field of `StreamOptions`, such as ``label="species"`` or ``block_rows=1000``.
+        How to read them: any setting of `StreamOptions`, such as ``label="species"`` or ``block_rows=1000``.
 
     Returns
     -------
@@ -143,12 +143,12 @@ class Stream:
 
     @property
     def skipped(self) -> int:
-        """Bad lines left out in the latest reading."""
+        """Number of bad lines that were left out when the stream was last read."""
         return self._bad.count
 
     @property
     def first_skipped(self) -> BadLineError | None:
-        """The first bad line left out in the latest reading."""
+        """The first bad line that was left out when the stream was last read."""
         return self._bad.first
 
     def scan(
@@ -156,16 +156,16 @@ class Stream:
     ) -> Schema:
         """Find the columns, their vocabularies and the classes, and keep them in `schema`.
 
-        Files are read from start to end for this, so a bad line is found before a model learns from any row.
-        Of standard input only the beginning is read.
+        This reads files from start to end, so you learn of a bad line before a model learns from any row. Of standard
+        input it reads only the beginning.
 
         Parameters
         ----------
         look_ahead : int, default=16
-            How many blocks of standard input to look at, if they are there at once; they are held in memory until they
-            are read.
+            How many blocks of standard input to read ahead, if they are there at once. They stay in memory until they
+            are used.
         classes : bool, default=True
-            Whether to find the classes. Of standard input that takes rows of two of them, or `look_ahead` blocks.
+            Whether to find the classes. For standard input, this ends after rows of two classes or `look_ahead` blocks.
         adjust : callable or None, default=None
             What to do with the schema of the first rows before others are checked against it.
 
@@ -230,10 +230,10 @@ class Stream:
         return self.blocks()
 
     def blocks(self, start: int = 0) -> Iterator[Block]:
-        """Blocks from row `start` on (counted from 0, bad lines not counted).
+        """Yield blocks from row `start` on. Rows are counted from 0; bad lines do not count.
 
-        Blocks of files end at multiples of `block_rows` rows of the whole stream, wherever reading starts; those of a
-        pipe when it has no more rows for now.
+        A block of a file ends at a multiple of `block_rows` rows of the whole stream, wherever reading starts. A block
+        of a pipe may end earlier, when the pipe has no more rows for now.
         """
         size = self.options.block_rows
         waiting: list[Rows] = []
