@@ -8,11 +8,13 @@ from __future__ import annotations
 import argparse
 import itertools
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.datasets import load_diabetes, load_digits, make_friedman1
 
+from benchmarks.common.pages import put_tables
 from benchmarks.common.rows import markdown
 from benchmarks.peers_methods import peer
 from benchmarks.peers_streams import stream
@@ -99,8 +101,18 @@ def calibration(name: str) -> list[str]:
 
 
 def main() -> None:
-    argparse.ArgumentParser(description=__doc__.split("\n")[0]).parse_args()
-    print(markdown(["stream", "method", "all rows", "the last (500; of numbers, half)"], [*classes(), *numbers()]))
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument(
+        "--into",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="PAGE",
+        help="put the tables in the places of those in pages",
+    )
+    options = parser.parse_args()
+    tasks = markdown(["task", "method", "all rows", "the last (500; of numbers, half)"], [*classes(), *numbers()])
+    print(tasks)
     lines = []
     with progress_bar(len(CALIBRATED), "streams", "stream") as bar:
         for name in CALIBRATED:
@@ -110,7 +122,10 @@ def main() -> None:
                 lines.append([name, f"not run: {error}"])
             bar.update()
     tenths = [f"{k / 10:.1f}-{(k + 1) / 10:.1f}".replace("0.", ".") for k in range(10)]
-    print(markdown(["data", *tenths, "expected calibration error"], lines))
+    calibrated = markdown(["data", *tenths, "expected calibration error"], lines)
+    print(calibrated)
+    for page in options.into:
+        put_tables(page, [tasks, calibrated])
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.common.pages import put_tables
 from benchmarks.common.rows import Row, markdown, means, read_rows, write_rows
 from benchmarks.peers_methods import from_log_odds, peer, river_forest, river_logistic, river_stream
 from benchmarks.peers_streams import Stream, stream
@@ -158,6 +159,9 @@ def main() -> None:
         help="keep results here; what is there already is shown, not measured again",
     )
     parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS, help="none: show only")
+    parser.add_argument(
+        "--into", type=Path, nargs="+", default=[], metavar="PAGE", help="put the table in the place of that in pages"
+    )
     options = parser.parse_args()
     rows = read_rows(options.rows) if options.rows else []
     for name, method in itertools.product(STREAMS, options.methods):
@@ -171,6 +175,8 @@ def main() -> None:
         if options.rows:
             write_rows(options.rows, rows)
     print(table(rows))
+    for page in options.into:
+        put_tables(page, [table(rows)])
 
 
 if __name__ == "__main__":

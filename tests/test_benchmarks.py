@@ -248,6 +248,26 @@ def test_a_win_is_counted_only_where_both_were_measured():
     assert lines[2:] == ["| mistakes (error of numbers) | 1 of 2 |  |", "| log loss | 0 of 1 |  |"]
 
 
+def test_tables_of_a_page_are_replaced_by_those_of_the_same_title(tmp_path):
+    from benchmarks.common.pages import put_tables
+
+    page = tmp_path / "page.md"
+    page.write_text("a\n\n| log loss | x |\n| --- | --- |\n| old | 1 |\n\nb | c\n\n| other | y |\n| --- | --- |\n")
+    new = "| log loss | \\1 | z |\n| --- | --- | --- |\n| new | 2 | 3 |\n| newer | 4 | 5 |"
+    assert put_tables(page, [new, "| nowhere | x |\n| --- | --- |"]) == ["log loss"]
+    assert page.read_text() == f"a\n\n{new}\n\nb | c\n\n| other | y |\n| --- | --- |\n"
+
+
+def test_the_short_table_shows_the_least_in_bold():
+    from benchmarks import peers
+
+    runs = [("german", "AutoMKL", 24.36), ("german", "VW nn 10", 26.42), ("a9a", "VW nn 10", 15.67)]
+    rows = [{"data": data, "method": method, "seed": 0, "mistakes": each} for data, method, each in runs]
+    lines = peers.short_table({(row["data"], row["method"]): row for row in rows}).splitlines()
+    assert lines[2] == "| german | **24.4** |  | 26.4 |  |  |  | 30.2 |"
+    assert lines[6] == "| a9a |  |  | **15.7** |  |  |  | 16.1 |"
+
+
 @pytest.mark.parametrize("classes", [0, 2, 3])
 def test_methods_say_something_about_every_row(classes):
     from benchmarks.peers_methods import METHODS
