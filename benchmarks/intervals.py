@@ -2,53 +2,28 @@
 
 Every row gets its interval before the model learns from it; the first 50 rows are not judged. Intervals of constant
 width are given the width that covers as many targets of the whole stream, which no stream could know. Where errors fall
-as the model learns, they cover too few targets at first and too many later, and can be narrower for it. The third width
-is for that: of intervals that stay the same for a tenth of the stream and cover as many targets of every tenth.
+as the model learns, they cover too few targets at first and too many later, and can be narrower for it. Two more widths
+are for that: of intervals that stay the same for a tenth of the stream and cover as many targets of every tenth, and of
+intervals of constant width that cover as many targets of their worst quarter.
+
+The settings of the intervals were chosen on other streams: ``--streams others``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from sklearn.datasets import load_diabetes, make_friedman1
 
 from benchmarks.common.rows import Row, parser, report
+from benchmarks.interval_streams import CHOSEN_ON, JUDGED
 from bomkl import AutoMKLRegressor
 from bomkl.auto.uncertainty import LEVELS, ErrorModel
-from bomkl.experiments.datasets import MissingDataError, data_folders
 from bomkl.progress import progress_bar
 
 FIRST, BLOCK = 50, 1000
 COVERAGE = 0.9
-
-
-def stored(name: str) -> Callable[[], tuple[Any, Any]]:
-    """Rows and targets of a file in ``BOMKL_DATA`` or ``../shared/data``."""
-
-    def load() -> tuple[Any, Any]:
-        for folder in data_folders():
-            if (path := folder / f"{name}.npz").exists():
-                with np.load(path) as file:
-                    return file["X"].astype(np.float64), file["y"].astype(np.float64)
-        raise MissingDataError(f"{name}.npz is in none of {', '.join(map(str, data_folders()))}.")
-
-    return load
-
-
-def diabetes() -> tuple[Any, Any]:
-    X, y = load_diabetes(return_X_y=True)
-    order = np.random.default_rng(0).permutation(len(y))
-    return X[order], y[order]
-
-
-STREAMS: dict[str, tuple[Callable[[], tuple[Any, Any]], str | None]] = {
-    "diamonds": (stored("diamonds"), None),
-    "hotel": (stored("hotel"), "adapt"),
-    "friedman1": (lambda: make_friedman1(10_000, noise=1.0, random_state=0), None),
-    "diabetes": (diabetes, None),
-}
 
 
 def intervals(X: Any, y: Any, drift: str | None) -> Any:
@@ -77,6 +52,7 @@ def judged(found: Any, y: Any) -> Row:
     errors, covered = np.abs(y - found.mean(axis=1)), inside.mean()
     constant = 2 * float(np.quantile(errors, covered))
     tenths = 2 * float(np.mean([np.quantile(part, covered) for part in np.array_split(errors, 10)]))
+    worst = 2 * max(float(np.quantile(part, min(quarters) / 100)) for part in np.array_split(errors, 4))
     return {
         "coverage": 100 * float(inside.mean()),
         "quarters": [round(each, 1) for each in quarters],
@@ -86,29 +62,33 @@ def judged(found: Any, y: Any) -> Row:
             round(100 * float((part <= constant / 2).mean()), 1) for part in np.array_split(errors, 4)
         ],
         "tenths": tenths,
+        "worst": worst,
     }
 
 
 def measure(names: list[str], rows: int | None) -> Iterator[Row]:
     for name in names:
-        load, drift = STREAMS[name]
+        load, drift = (JUDGED | CHOSEN_ON)[name]
         X, y = (each[:rows] for each in load())
         yield {"data": name, "rows": len(y), "drift": str(drift), **judged(intervals(X, y, drift), y[FIRST:])}
 
 
 def main() -> None:
     options = parser(__doc__)
-    options.add_argument("--streams", nargs="+", choices=list(STREAMS), default=list(STREAMS), metavar="NAME")
+    known = [*JUDGED, *CHOSEN_ON]
+    options.add_argument("--streams", nargs="+", choices=[*known, "others"], default=list(JUDGED), metavar="NAME")
     options.add_argument("--rows", type=int, default=None, help="of each stream (default: all)")
     given = options.parse_args()
+    names = [name for each in given.streams for name in (CHOSEN_ON if each == "others" else [each])]
     report(
         "intervals",
-        measure(given.streams, given.rows),
+        measure(names, given.rows),
         lambda row: (
-            f"{row['data']:<12}{row['rows']:>7} rows  coverage {row['coverage']:5.1f} % (quarters {row['quarters']})  "
+            f"{row['data']:<20}{row['rows']:>7} rows  coverage {row['coverage']:5.1f} % (quarters {row['quarters']})  "
             f"mean width {row['width']:.4g}, constant {row['constant']:.4g} (quarters {row['constant_quarters']}), "
             f"ratio {row['width'] / row['constant']:.3f}; by tenths {row['tenths']:.4g}, "
-            f"ratio {row['width'] / row['tenths']:.3f}"
+            f"ratio {row['width'] / row['tenths']:.3f}; by the worst quarter {row['worst']:.4g}, "
+            f"ratio {row['width'] / row['worst']:.3f}"
         ),
         given.out,
     )
