@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <vector>
@@ -53,38 +54,46 @@ inline void kernel_values(const Primitives<float>& with, const KernelMap& map, c
     }
 }
 
-// How many rows of a matrix packed in tiles are not zero in a tile: of a triangular one, half on average.
-inline int depth(const float* tile, int rows) {
+// How many rows of a matrix packed in tiles are not zero in each line of a tile: of a triangular one, half on average.
+using Depths = std::array<int, kTile / kLanes>;
+
+inline int depth(const float* line, int rows) {
     const auto zero = [&](int row) {
         float largest = 0;  // without a way out in the middle, so that the compiler may use vectors
-        for (int i = 0; i < kTile; ++i) largest = std::max(largest, std::abs(tile[std::size_t(row) * kTile + i]));
+        for (int i = 0; i < kLanes; ++i) largest = std::max(largest, std::abs(line[std::size_t(row) * kTile + i]));
         return largest == 0;
     };
     while (rows > 0 && zero(rows - 1)) --rows;
     return rows;
 }
 
-inline std::vector<int> depths(const KernelMap& map) {
-    std::vector<int> found(map.rank_tiles);
+inline std::vector<Depths> depths(const KernelMap& map) {
+    std::vector<Depths> found(map.rank_tiles);
     for (int q = 0; q < map.rank_tiles; ++q)
-        found[q] = depth(map.whiten + std::size_t(q) * map.n_landmarks * kTile, map.n_landmarks);
+        for (int l = 0; l < kTile / kLanes; ++l)
+            found[q][l] = depth(map.whiten + std::size_t(q) * map.n_landmarks * kTile + l * kLanes, map.n_landmarks);
     return found;
 }
 
 // Features of n rows, n at most kBlock; values has room for (n, 64 * landmark_tiles).
-inline void block_features(const Primitives<float>& with, const KernelMap& map, const std::vector<int>& depths, const float* x,
-                           int n, float* values, float* out) {
+inline void block_features(const Primitives<float>& with, const KernelMap& map, const std::vector<Depths>& depths,
+                           const float* x, int n, float* values, float* out) {
     const std::size_t width = std::size_t(map.rank_tiles) * kTile, values_width = std::size_t(map.landmark_tiles) * kTile;
     kernel_values(with, map, x, n, values);
-    for (int q = 0; q < map.rank_tiles; ++q)
-        multiply(with, values, values_width, n, depths[q], map.whiten + std::size_t(q) * map.n_landmarks * kTile, 1,
-                 out + q * kTile, width);
+    for (int q = 0; q < map.rank_tiles; ++q) {
+        const float* tile = map.whiten + std::size_t(q) * map.n_landmarks * kTile;
+        if (n == 1)
+            with.inner_depths(values, tile, depths[q].data(), out + q * kTile);
+        else
+            multiply(with, values, values_width, n, *std::max_element(depths[q].begin(), depths[q].end()), tile, 1,
+                     out + q * kTile, width);
+    }
     for (int t = 0; t < n; ++t) out[t * width + map.rank] = 1.0f;
 }
 
 inline void kernel_features(const Primitives<float>& with, const KernelMap& map, const float* x, std::size_t n, float* out) {
     std::vector<float> values(std::size_t(kBlock) * map.landmark_tiles * kTile);
-    const std::vector<int> found = depths(map);
+    const std::vector<Depths> found = depths(map);
     for (std::size_t begin = 0; begin < n; begin += kBlock)
         block_features(with, map, found, x + begin * map.features, int(std::min<std::size_t>(kBlock, n - begin)), values.data(),
                        out + begin * map.rank_tiles * kTile);

@@ -62,7 +62,7 @@ struct OneComponent {
     Component m;
     int open;
     double loosen;  // what forgetting takes from the certainty, see auto_newton.hpp
-    std::vector<int> depths;
+    std::vector<Depths> depths;
     std::vector<float> values, features, lines;  // lines: U^T, packed [16 rows][rank][16], so that few rows take little time
     std::array<double, kBlock> column;
     std::optional<Curve> curve;  // of the targets it learns

@@ -218,6 +218,32 @@ void inner_lines(const T* x, int features, const T* lines, int n_lines, T* out) 
     for (; n < n_lines; ++n) inner_some_lines<T, 1>(x, features, lines + n * size, out + n * kLanes);
 }
 
+// The same sums again, without products with zeros, which do not change a bit.
+template <class T>
+void inner_depths(const T* x, const T* tile, const int* depths, T* out) {
+    constexpr int W = Simd<T>::width, V = kLanes / W, L = kTile / kLanes;
+    int common = depths[0];
+    for (int l = 1; l < L; ++l) common = depths[l] < common ? depths[l] : common;
+    Vec<T> sum[L][V] = {};
+    for (int j = 0; j < common; ++j) {
+        const Vec<T> b = broadcast<T>(x[j]);
+#pragma GCC unroll 4
+        for (int l = 0; l < L; ++l)
+#pragma GCC unroll 8
+            for (int v = 0; v < V; ++v) sum[l][v] = Simd<T>::fma(b, load<T>(tile + j * kTile + l * kLanes + v * W), sum[l][v]);
+    }
+#pragma GCC unroll 4
+    for (int l = 0; l < L; ++l) {
+        for (int j = common; j < depths[l]; ++j) {
+            const Vec<T> b = broadcast<T>(x[j]);
+#pragma GCC unroll 8
+            for (int v = 0; v < V; ++v) sum[l][v] = Simd<T>::fma(b, load<T>(tile + j * kTile + l * kLanes + v * W), sum[l][v]);
+        }
+#pragma GCC unroll 8
+        for (int v = 0; v < V; ++v) store<T>(out + l * kLanes + v * W, sum[l][v]);
+    }
+}
+
 template <class T>
 void inner(const Rows<T>& rows, int begin, int end, const Tile<T>* tiles, int n_tiles, T* out, std::size_t stride) {
     for (int q = 0; q < n_tiles; ++q)
@@ -427,11 +453,11 @@ void add_fixed(const T* values, std::size_t n, double units, std::int64_t* sums)
 }
 
 template <class T>
-constexpr Primitives<T> table{tabulate<T>,    evaluate<T>,     evaluate_related<T>, append<T>,       sum_lanes<T>,
-                              inner<T>,       inner_lines<T>,  scatter<T>,          gather_inner<T>, relate<T>,
-                              relate_line<T>, relate_slot<T>,  turn_rows<T>,        map_line<T>,     map_column<T>,
-                              cheapest<T>,    expand<T>,       weighted_sum<T>,     exp_many<T>,     city_block<T>,
-                              waves<T>,       add_multiple<T>, add_fixed<T>};
+constexpr Primitives<T> table{tabulate<T>,   evaluate<T>,    evaluate_related<T>, append<T>,       sum_lanes<T>,
+                              inner<T>,      inner_lines<T>, inner_depths<T>,     scatter<T>,      gather_inner<T>,
+                              relate<T>,     relate_line<T>, relate_slot<T>,      turn_rows<T>,    map_line<T>,
+                              map_column<T>, cheapest<T>,    expand<T>,           weighted_sum<T>, exp_many<T>,
+                              city_block<T>, waves<T>,       add_multiple<T>,     add_fixed<T>};
 
 }  // namespace
 

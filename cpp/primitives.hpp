@@ -86,6 +86,8 @@ struct Primitives {
     void (*inner)(const Rows<T>&, int begin, int end, const Tile<T>*, int n_tiles, T* out, std::size_t stride);
     // inner products of one row with lines of kLanes columns, packed one after another: out[line * kLanes + column]
     void (*inner_lines)(const T* x, int features, const T* lines, int n_lines, T* out);
+    // inner products of one row with a tile in which a line of kLanes columns has only zeros beyond its depth: out[column]
+    void (*inner_depths)(const T* x, const T* tile, const int* depths, T* out);
     // out[slots[i]] += x * values[i]
     void (*scatter)(T x, const std::int32_t* slots, const T* values, int n, T* out);
     // inner product of a sparse row with a dense one
