@@ -9,31 +9,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 Float = NDArray[np.float64]
+_TOGETHER = 32  # rows whose systems are solved in one step; the result does not depend on it
 
 
 def conditional_means(precision: Float, z: Float, row: NDArray[np.intp], column: NDArray[np.intp]) -> Float:
     """Means of the cells at (row, column) given the others of their rows, for a mean of zero and this precision.
 
-    One system of equations a row, solved by elimination for all rows at once. Systems are filled up with rows of the
-    identity to the size of the largest, which changes no bit of the others.
+    One system of equations a row, solved by elimination for rows of about the same size at once. Systems are filled
+    up with rows of the identity to the size of the largest, which changes no bit of the others.
     """
     n, counts = len(z), np.bincount(row, minlength=len(z))
     size = int(counts.max(initial=0))
     place = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)  # of a cell among those of its row
-    columns = np.zeros((n, size), dtype=np.intp)
+    columns, right = np.zeros((n, size), dtype=np.intp), np.zeros((n, size))
     columns[row, place] = column
-    there = np.arange(size) < counts[:, None]
-    system = np.zeros((n, size, size + 1))
-    inner = precision[columns[:, :, None], columns[:, None, :]]
-    system[:, :, :size] = np.where(there[:, :, None] & there[:, None, :], inner, np.eye(size))
-    system[row, place, size] = -(precision[column] * z[row]).sum(axis=1)
+    right[row, place] = -(precision[column] * z[row]).sum(axis=1)
+    found = np.zeros((n, size))
+    order = np.argsort(counts, kind="stable")
+    for begin in range(0, n, _TOGETHER):
+        some = order[begin : begin + _TOGETHER]
+        size = int(counts[some[-1]])
+        some_columns, there = columns[some, :size], np.arange(size) < counts[some, None]
+        inner = precision[some_columns[:, :, None], some_columns[:, None, :]]
+        inner = np.where(there[:, :, None] & there[:, None, :], inner, np.eye(size))
+        found[some, :size] = _solved(np.dstack([inner, right[some, :size]]))
+    means: Float = found[row, place]
+    return means
+
+
+def _solved(system: Float) -> Float:
+    """Solve systems of equations of shape (n, size, size + 1), whose matrices are positive definite, in place."""
+    size = system.shape[1]
     for k in range(size):
         system[:, k, k + 1 :] /= system[:, k, k, None]
         system[:, k + 1 :, k + 1 :] -= system[:, k + 1 :, k, None] * system[:, k, None, k + 1 :]
     for k in range(size - 1, 0, -1):
         system[:, :k, size] -= system[:, :k, k] * system[:, k, size, None]
-    found: Float = system[row, place, size]
-    return found
+    return system[:, :, size]
 
 
 def residuals(precision: Float, z: Float, owner: NDArray[np.intp]) -> Float:

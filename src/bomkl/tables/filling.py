@@ -24,7 +24,7 @@ from bomkl.tables.neighbours import DEGREES, RECENT, Mask, Places, neighbours
 WIDEST = 128  # columns; of wider tables, gaps have the mean of their column
 _GROUP = 256  # rows between renewals, after the first ones
 _FIRST_GROUPS = (16, 32, 64, 128)
-_TOGETHER = 64  # rows whose gaps are filled in one step; the result does not depend on it
+_TOGETHER = 128  # rows whose gaps are filled in one step; the result does not depend on it
 _RIDGE = 0.01  # added to variances of 1
 _FARTHEST = 4.0  # deviations from the mean that a filled gap may lie
 _JUDGED = 4  # one row of so many has its cells predicted for comparison
