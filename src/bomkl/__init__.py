@@ -1,10 +1,8 @@
 """Budget online multiple kernel learning: one pass, bounded memory, no kernel to choose."""
 
-from __future__ import annotations
-
 from bomkl._version import __version__
 
-# Not that of `typing`, which takes long to import: until this module is done, Python answers Ctrl-C with a traceback
+# Not that of `typing`, which takes long to import: until `bomkl.__main__` is there, Ctrl-C shows a traceback of Python
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -34,7 +32,7 @@ _MODULE_OF = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     from importlib import import_module
 
     if name == "paper":
