@@ -201,10 +201,12 @@ function draw() {
     line(times, seen.traffic.map((each) => each.rows_per_second), "learned", accent),
     line(times, seen.traffic.map((each) => each.predictions_per_second), "predicted", second),
   ], { xaxis: clock, yaxis: { tickformat: "~s" } }, seen.traffic.length ? `${seen.traffic.at(-1).rows_per_second.toFixed(0)} rows learned a second.` : "");
+  const last = seen.traffic.at(-1);
+  const answered = last && last.latency_p99 !== null;
   plot("chart-latency", [
     { ...line(times, seen.traffic.map((each) => inMilliseconds(each.latency_p99)), "99 %", accent), connectgaps: true },
     { ...line(times, seen.traffic.map((each) => inMilliseconds(each.latency_p50)), "50 %", second), connectgaps: true },
-  ], { xaxis: clock, yaxis: { tickformat: "~g" } }, seen.traffic.length && seen.traffic.at(-1).latency_p99 !== null ? `99 % of the requests of the last second within ${milliseconds(seen.traffic.at(-1).latency_p99)}.` : "");
+  ], { xaxis: clock, yaxis: { tickformat: "~g" } }, answered ? `99 % of the requests of the last second within ${milliseconds(last.latency_p99)}.` : "No requests in the last second.");
 
   const bins = state.calibration;
   const largest = Math.max(1, ...bins.map((bin) => bin.rows));
