@@ -145,13 +145,16 @@ def test_neighbours_as_defined():
         assert found.degree[at] == np.searchsorted(CLOSE, min(means))
 
 
-def test_long_streams_with_gaps_are_the_same_bits_in_any_split():
+@pytest.mark.parametrize("target", ["class", None])
+def test_long_streams_with_gaps_are_the_same_bits_in_any_split(target):
     frame, y = mixed(900, gaps=0.2).astype(object), targets(900, "class")
     frame.loc[:299, "late"] = None  # decided in the midst of a group
     frame.loc[300:, "late"] = np.arange(600.0)
-    expected = TableEncoder(target="class").fit_transform(frame, y)
+    frame = frame[["size", "paid", "when", "late", "user", "city"]]
+    frame.iloc[0, -1] = "Oslo"  # without targets, a category has columns of zeros and ones only
+    expected = TableEncoder(target=target).fit_transform(frame, y)
     for edges in ([0, 1, 250, 256, 300, 301, 511, 700, 900], [0, 299, 517, 518, 519, 900]):
-        encoder = TableEncoder(target="class")
+        encoder = TableEncoder(target=target)
         for begin, end in itertools.pairwise(edges):
             rows = encoder.transform_and_learn(frame[begin:end], y[begin:end])
             np.testing.assert_array_equal(rows, expected[begin:end])
@@ -174,6 +177,11 @@ def test_a_gap_that_tells_something_has_a_column_of_its_own():
     names = TableEncoder(target="class").fit(frame, y).get_feature_names_out()
     assert "told=(missing)" in names
     assert "chance=(missing)" not in names
+    encoder = TableEncoder(target="class")
+    encoded = [encoder.transform_and_learn(frame[at : at + 50], y[at : at + 50]) for at in range(0, 400, 50)]
+    np.testing.assert_array_equal(np.vstack(encoded), TableEncoder(target="class").fit_transform(frame, y))
+    ones = np.vstack(encoded)[:, -10:][frame["told"].isna()]
+    assert ones.sum(axis=1).max() == 2  # its own column and that of c, however often the gap comes
 
 
 def test_the_own_target_of_a_row_is_never_used():

@@ -45,7 +45,7 @@ class Layout:
         Column of the table of each of d columns that are predicted from each other and of h columns of zeros and ones;
         -1 for columns not in use.
     first : ndarray of shape (n_columns,)
-        First column of numbers of each column of the table.
+        First column of numbers of each column of the table; -1 for one that has columns of zeros and ones only.
     d : int
         Columns that are predicted from each other.
     """
@@ -247,20 +247,17 @@ class Filling:
             raise TableError("the sums that gaps are filled by are out of range")
         return cls(rows=rows, recent=(parts.pop("recent"),), recent_hidden=(hidden,), **parts)
 
+    def _in_deviations(self, rows: Float, first: Places) -> Float:
+        """One number for each column of the table."""
+        at = np.maximum(first, 0)
+        return np.where(first >= 0, (rows[:, at] - self.mean[at]) / self.deviation[at], 0.0)
+
     def _predictions(self, rows: _Hidden, seen: _Seen, z: Float, layout: Layout) -> _Predictions:
         """Predict cells, where z are the linear predictions in units of deviations."""
-        d, first = layout.d, layout.first
-        centre, unit = self.mean[first], self.deviation[first]
+        d = layout.d
         row, cell = np.nonzero(rows.wanted)
-        near = neighbours(
-            (rows.rows[:, first] - centre) / unit,
-            rows.hidden,
-            (seen.rows[:, first] - centre) / unit,
-            seen.hidden,
-            rows.before,
-            row,
-            cell,
-        )
+        numbers, others = (self._in_deviations(each, layout.first) for each in (rows.rows, seen.rows))
+        near = neighbours(numbers, rows.hidden, others, seen.hidden, rows.before, row, cell)
         number = np.zeros(rows.wanted.shape, dtype=np.intp)
         number[row, cell] = np.arange(len(row))
         used = np.flatnonzero(layout.owner >= 0)

@@ -167,7 +167,7 @@ class Learned:
         for claim in claims:
             if claim.code != GAP:
                 owner[d + claim.place] = claim.column
-        first = np.array([column.at for column in columns])
+        first = np.array([column.at if column.width else -1 for column in columns])
         return self.filling.fill(out, hidden, Layout(owner, first, d), learned)
 
     def state(self) -> dict[str, Any]:

@@ -76,11 +76,11 @@ class OneHot:
             for row, code in change.tally.claims
         )
         given: list[Claim] = []
-        taken = [len(column.values.places) if isinstance(column, Column) else 0 for column in columns]
-        for row, at, code in wishes:
+        served = [set(column.values.places) if isinstance(column, Column) else set() for column in columns]
+        for row, at, code in wishes:  # a gap may wish again, as long as it goes on telling something
             place = self.used + len(given)
-            if place < self.size and taken[at] < PER_CATEGORY:
-                taken[at] += 1
+            if place < self.size and code not in served[at] and len(served[at]) < PER_CATEGORY:
+                served[at].add(code)
                 given.append(Claim(row, at, code, place))
         return given
 
