@@ -71,6 +71,14 @@ OMKC store every mistake, so they become slower along the stream. They and the b
 BOMKC(SPA) in float32 except on madelon. Every stream is one run. Some runs were stopped after a few seconds; the
 brackets then show from how many rows they had learned, and the figures are for these rows."""
 
+OF_LIMIT = """\
+Kernel values that were summed a second, in thousands of millions, and what share that is of this core's limit: the time
+that the arithmetic alone would take. For each row and each stored row that is 2 d operations at the speed of a matrix
+product ({gemm64:.0f} GFLOP/s in float64, {gemm32:.0f} in float32), and for each value of a Gaussian kernel one
+exponential at the speed of the engine's own on numbers in the cache ({exp64:.2f} and {exp32:.2f} G a second). All that
+an algorithm does besides is on top: to choose, add and drop support rows, to sum, to move numbers between caches. More
+than 100 % means that kernels share exponentials."""
+
 GUARD = """\
 `bomkl bench guard` warns when the code becomes slower. It runs short pieces of work in turn with one sgemm of 512
 columns and compares the ratio of their shortest times with the one stored in `benchmarks/guard.toml` for the same
@@ -259,9 +267,27 @@ def end_to_end_section(rows: list[Row]) -> list[Block]:
         Paragraph(WHOLE),
         by_algorithm("rows/s", speed),
         by_algorithm("mistakes %", lambda row: f"{100 * row['mistakes'] / row['rows']:.2f}"),
+        *of_limit(rows, by_algorithm),
         picture("end_to_end", "Rows learned per second"),
         source("end_to_end"),
     ]
+
+
+def of_limit(rows: list[Row], by_algorithm: Callable[[str, Callable[[Row], str]], Table]) -> list[Block]:
+    """Return kernel values a second beside the machine's limit, where the rows have them."""
+    first = {row["dtype"]: row for row in rows if "of_limit" in row}
+    if set(first) != {"float32", "float64"}:
+        return []
+    rates = {
+        f"{name}{dtype[-2:]}": row[field] / unit
+        for dtype, row in first.items()
+        for name, field, unit in (("gemm", "gemm_gflops", 1), ("exp", "exps_per_second", 1e9))
+    }
+
+    def share(row: Row) -> str:
+        return f"{row['values_per_second'] / 1e9:.2f} ({row['of_limit']:.0%})"
+
+    return [Paragraph(OF_LIMIT.format(**rates)), by_algorithm("G values/s", share)]
 
 
 def guard_section(rows: list[Row]) -> list[Block]:

@@ -43,6 +43,9 @@ inline std::int64_t matrix_size(const AnyLearner& learner, std::int64_t n, std::
 inline int n_frequencies(const AnyLearner& learner) {
     return std::visit([](const auto& rule) { return rule.n_frequencies; }, learner);
 }
+inline bool reads_values(const AnyLearner& learner) {
+    return std::visit([](const auto& rule) { return rule.reads_values; }, learner);
+}
 inline bool unit_norm(const AnyLearner& learner) {
     return std::visit([](const auto& rule) { return rule.unit_norm; }, learner);
 }

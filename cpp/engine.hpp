@@ -14,7 +14,7 @@ public:
           primitives_(primitives), callback_(std::move(callback)), state_(empty_state(features, sparse, nullptr)),
           scorer_(config_, primitives_, callback_, state_), scores_(scorer_.block_scores()),
           growing_(dynamic_cast<GrowingScores<T>*>(&scores_)), listed_(dynamic_cast<ListedScores<T>*>(&scores_)),
-          features_(dynamic_cast<FeatureScores<T>*>(&scores_)), undo_(state_) {}
+          features_(dynamic_cast<FeatureScores<T>*>(&scores_)), undo_(state_, keeps_diagonal_) {}
 
     // A few rows are scored as the model is; for many, a copy is scored (copies share their rows), so that all rows are
     // scored under one state and nobody waits for more than a block.
@@ -62,13 +62,14 @@ public:
                 row_slot_ = -1;
                 if (batch.n == 1) undo_.begin();
                 const int n = scorer_.load_block(batch, start, n_threads, around.pause);
+                typename Scorer<T>::Pauses pauses(scores_, around.pause, batch.n == 1);
                 for (int t = 0; t < n; ++t) {
                     row_ = t;
                     row_slot_ = -1;
                     scorer_.score_row(t, start + t);
                     const double w = weight ? weight[start + t] : 1;
                     learn_row(target[start + t], w, delta ? delta[start + t] : 0, out + (start + t) * config_.n_outputs);
-                    if (t % Scorer<T>::kRowsPerPause == 0 && batch.n > 1) around.pause();
+                    pauses.row_done();
                 }
                 undo_.end();
                 start += n;
@@ -112,6 +113,7 @@ public:
                 }
                 expansion.slots.push_back(slot);
                 expansion.coefs.push_back(coef);
+                if (!keeps_diagonal_) continue;
                 const double self = listed_->self_value_of(e % m_, row_of(arrays, arrays.term_rows[j]));
                 expansion.diagonal.push_back(replacement_norm(self));
             }
@@ -151,10 +153,12 @@ public:
     void append_term(int expansion, double coef) {
         if (T(coef) != 0) new_terms_.push_back({expansion % m_, expansion, T(coef)});
     }
-    double score_of(int expansion, int slot) { return listed_->score_of(expansion, slot); }
+    double score_of_oldest(int expansion) { return listed_->score_of_oldest(expansion); }
     const T* values_at(int expansion, int slot) { return listed_->values_at(expansion, slot); }
-    void support_added(int expansion) { listed_->support_added(expansion); }
-    void support_dropped(int expansion, int place) { listed_->support_dropped(expansion, place); }
+    void support_added(int expansion, int slot) { listed_->support_added(expansion, slot); }
+    void support_dropped(int expansion, int place, int slot) { listed_->support_dropped(expansion, place, slot); }
+    void coefs_changed(int expansion) { listed_->coefs_changed(expansion); }
+    bool keeps_diagonal() const { return keeps_diagonal_; }
     const Primitives<T>& primitives() const { return primitives_; }
     RowUndo<T>& undo() { return undo_; }
 
@@ -262,7 +266,8 @@ private:
             select(c, delta, draws);
             out[c] = scorer_.combine(c, config_.select_combination ? &selected_ : nullptr);
             if (out[c] > out[best]) best = c;
-            if (weight > 0) update_output(c, target, weight, draws);
+            if (weight > 0)
+                std::visit([&](const auto& rule) { update_output(rule, c, target, weight, draws); }, config_.learner);
         }
         if (weight <= 0) return;
         if (config_.task == Task::binary)
@@ -281,7 +286,8 @@ private:
             selected_[i] = draws.uniform(i, Purpose::selection) < (1 - delta) * scorer_.relative_weights_of(c)[i] + delta;
     }
 
-    void update_output(int c, double target, double weight, Draws& draws) {
+    template <class Learner>
+    void update_output(const Learner& rule, int c, double target, double weight, Draws& draws) {
         const CombinerSpec& combiner = config_.combiner;
         const double y = config_.task == Task::regression ? target
                          : config_.task == Task::binary   ? (target > 0 ? 1.0 : -1.0)
@@ -292,7 +298,7 @@ private:
             const bool active = !config_.select_updates || selected_[i];
             const double f = scorer_.f()[e];
             if (config_.task != Task::regression) state_.kernel_mistakes[e] += y * f <= 0;
-            if (active) update_expansion(e, y, f, weight, draws);
+            if (active) update_expansion(rule, e, y, f, weight, draws);
             if (combiner.hedge && (active || !combiner.discount_selected_only))
                 log_weights[i] += weight * charged_loss(combiner.loss, y, f, config_.epsilon) * combiner.log_gamma;
         }
@@ -308,7 +314,8 @@ private:
     // What k(x, x) counts as when a row replaces another.
     double replacement_norm(double self) const { return unit_norm_ ? 1 : self; }
 
-    void update_expansion(int e, double y, double f, double weight, Draws& draws) {
+    template <class Learner>
+    void update_expansion(const Learner& rule, int e, double y, double f, double weight, Draws& draws) {
         const bool regression = config_.task == Task::regression;
         Example x;
         x.regression = regression;
@@ -317,14 +324,10 @@ private:
         x.direction = regression ? (x.residual > 0 ? 1.0 : -1.0) : y;
         x.loss = regression ? std::max(0.0, std::fabs(x.residual) - config_.epsilon) : std::max(0.0, 1 - x.agreement);
         x.weight = weight;
-        const double self = scores_.self_value(e % m_, row_);
-        x.step_norm = config_.normalize_step ? self : 1;
         x.kernel = e % m_;
         x.draws = &draws;
-        std::visit([&](const auto& rule) { apply(rule, e, x, self); }, config_.learner);
-    }
-    template <class Learner>
-    void apply(const Learner& rule, int e, const Example& x, double self) {
+        const double self = config_.normalize_step || (listed_ && keeps_diagonal_) ? scores_.self_value(e % m_, row_) : 1;
+        x.step_norm = config_.normalize_step ? self : 1;
         if constexpr (Learner::fourier) {
             FeatureWeights<T, Engine> weights(*this, primitives_, state_.expansions[e], e,
                                               features_->features_of(e % m_, row_));
@@ -335,8 +338,8 @@ private:
                     GrowingSupport support(*this, e);
                     return rule.learn(support, x);
                 }
-            Support<T, Engine> support(*this, state_.pool, state_.expansions[e], e, config_.budget, listed_->values_of(e),
-                                       replacement_norm(self));
+            Support<T, Engine, Learner::reads_values> support(*this, state_.pool, state_.expansions[e], e, config_.budget,
+                                                              listed_->values_of(e), replacement_norm(self));
             rule.learn(support, x);
         }
     }
@@ -344,6 +347,7 @@ private:
     const Config config_;
     const int m_, n_expansions_;
     const bool unit_norm_ = unit_norm(config_.learner);
+    const bool keeps_diagonal_ = reads_values(config_.learner) && !unit_norm_;  // see Expansion
     const Primitives<T>& primitives_;
     const KernelCallback<T> callback_;
     State<T> state_;

@@ -19,9 +19,9 @@ struct ForgetronProgress {
 
 template <class T>
 struct Expansion {
-    List<int> slots;  // in order of insertion
-    List<T> coefs;    // the true coefficients are scale * coefs; without support rows, weights of Fourier features
-    List<double> diagonal;
+    List<int> slots;        // in order of insertion
+    List<T> coefs;          // the true coefficients are scale * coefs; without support rows, weights of Fourier features
+    List<double> diagonal;  // what k(x, x) of each counts as; empty where no rule asks, or it is always 1
     double scale = 1;
     ForgetronProgress forgetron;
     // Projectron: the inverse of the kernel matrix of the support. NOGD: its features of the kernel values. Row-major.
@@ -37,9 +37,10 @@ inline void require_finite_coefficient(bool finite) {
             "step, or set normalize_step=True.");
 }
 
-// An expansion as the update rules see it while one row is learned. Host supplies slot_of_row(), score_of(number, slot),
-// values_at(number, slot) and primitives(); it is told of every row that is added or dropped, and undo() before every change.
-template <class T, class Host>
+// An expansion as the update rules see it while one row is learned. Host supplies slot_of_row(), score_of_oldest(number),
+// values_at(number, slot), keeps_diagonal() and primitives(); it is told of every row that is added or dropped and of
+// coefficients that change, and undo() before every change. Only rules that declare `reads_values` have kernel values.
+template <class T, class Host, bool reads_values>
 class Support {
 public:
     Support(Host& host, Pool<T>& pool, Expansion<T>& e, int number, int budget, const T* values, double self)
@@ -50,12 +51,14 @@ public:
     double coef(int j) const { return e_.scale * double(e_.coefs[j]); }
     double self_value() const { return self_; }
     ForgetronProgress& forgetron_progress() { return e_.forgetron; }
-    double score_of_oldest() { return host_.score_of(number_, e_.slots[0]); }
+    double score_of_oldest() { return host_.score_of_oldest(number_); }
 
     // Add where there is room; else replace the row that costs least if its projection on the new one is kept.
     void insert(double coef) {
+        static_assert(reads_values);
         if (!full()) return add(coef);
-        const int victim = host_.primitives().cheapest(e_.coefs.data(), e_.diagonal.data(), values_, size(), self_);
+        const double* const diagonal = host_.keeps_diagonal() ? e_.diagonal.data() : nullptr;
+        const int victim = host_.primitives().cheapest(e_.coefs.data(), diagonal, values_, size(), self_);
         const double kept = self_ > 0 ? this->coef(victim) * double(values_[victim]) / self_ : 0;
         drop(victim);
         add(coef + kept);
@@ -66,34 +69,36 @@ public:
         const int slot = host_.slot_of_row();
         e_.slots.make_room();
         e_.coefs.make_room();
-        e_.diagonal.make_room();
+        if (host_.keeps_diagonal()) e_.diagonal.make_room();
         host_.undo().make_room();  // from here on nothing can fail
         host_.undo().adds(number_, slot);
         pool_.retain(slot);
         e_.slots.push_back(slot);
         e_.coefs.push_back(stored);
-        e_.diagonal.push_back(self_);
-        host_.support_added(number_);
+        if (host_.keeps_diagonal()) e_.diagonal.push_back(self_);
+        host_.support_added(number_, slot);
     }
     void drop(int j) {
         host_.undo().make_room();
-        pool_.release(e_.slots[j]);
+        const int slot = e_.slots[j];
+        pool_.release(slot);
         host_.undo().drops(number_, j);
         e_.slots.erase(j);
         e_.coefs.erase(j);
-        e_.diagonal.erase(j);
-        host_.support_dropped(number_, j);
+        if (host_.keeps_diagonal()) e_.diagonal.erase(j);
+        host_.support_dropped(number_, j, slot);
     }
     void scale(double factor) {
         e_.scale *= factor;
         if (e_.scale >= 0x1p-20 && e_.scale <= 0x1p20) return;
-        host_.undo().changes_coefs(number_);
+        change_coefs();
         for (T& c : e_.coefs) c = T(double(c) * e_.scale);
         e_.scale = 1;
     }
 
     // Projection of the row on the span of the support: (squared distance to it, squared length of it).
     std::pair<double, double> project() {
+        static_assert(reads_values);
         const int n = size();
         projection_.assign(n, 0.0);
         double length = 0;
@@ -106,7 +111,7 @@ public:
         return {distance_, length};
     }
     void add_projection(double factor) {
-        host_.undo().changes_coefs(number_);
+        change_coefs();
         for (int i = 0; i < size(); ++i) {
             e_.coefs[i] = T(double(e_.coefs[i]) + factor * projection_[i]);
             require_finite(double(e_.coefs[i]));
@@ -155,13 +160,14 @@ public:
             }
         }
         for (const double number : features) require_finite(number);
-        host_.undo().changes_coefs(number_);
+        change_coefs();
         host_.undo().replaces_gram(number_, e_.inverse_gram);
         e_.inverse_gram = std::move(features);
         for (int j = 0; j < n; ++j) e_.coefs[j] = T(kept[j]);
     }
     // Add a multiple of the features of the row to the weights that the coefficients stand for.
     void add_features(double factor) {
+        static_assert(reads_values);
         const int n = size(), rank = int(e_.inverse_gram.size() / n);
         projection_.assign(n, 0.0);
         for (int r = 0; r < rank; ++r) {
@@ -174,6 +180,10 @@ public:
     }
 
 private:
+    void change_coefs() {
+        host_.undo().changes_coefs(number_);
+        host_.coefs_changed(number_);
+    }
     // Kernel values between the support rows.
     std::vector<double> support_matrix() {
         const int n = size();

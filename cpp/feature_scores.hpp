@@ -17,6 +17,8 @@ public:
         return Base::rows_within(4 << 20, per_row, 12, 252, n_threads);
     }
 
+    std::int64_t work_per_row() const override { return std::int64_t(n_expansions_) * state_.frequencies->n_features(); }
+
     void score_block(int n_threads, const std::function<void()>& pause) override {
         const Frequencies<T>& frequencies = *state_.frequencies;
         const int n = block_.n(), size = frequencies.size(), n_tiles = frequencies.n_tiles();

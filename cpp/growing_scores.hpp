@@ -28,6 +28,9 @@ public:
         return Base::rows_within(4 << 20, row_lanes() * sizeof(T), 12, 252, n_threads);
     }
 
+    // A row that becomes support is related to the rest of the block.
+    std::int64_t work_per_row() const override { return std::int64_t(n_expansions_) * block_.n(); }
+
     void score_block(int n_threads, const std::function<void()>& pause) override {
         const int n = block_.n();
         partial_.at_least(n * row_lanes());

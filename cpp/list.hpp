@@ -32,6 +32,13 @@ public:
         entries_.push_back(entry);
     }
     void pop_back() { entries_.pop_back(); }
+    // 0 to n - 1, with room for more: then `push_back` cannot fail.
+    void count_to(int n, int room) {
+        start_ = 0;
+        entries_.reserve(std::size_t(n) + room);
+        entries_.resize(n);
+        for (int i = 0; i < n; ++i) entries_[i] = T(i);
+    }
     void assign(std::size_t n, T entry) {
         entries_.assign(n, entry);
         start_ = 0;

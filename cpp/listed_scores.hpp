@@ -2,16 +2,15 @@
 //
 // Rows are looked at ahead of their turn, a line of them at once. What the kernels are maps of is computed between the rows
 // of a line and every slot of the pool, slot by slot, with the rows of the line side by side: so a slot of a list is one
-// vector, wherever it lies. Kernel values with every list are then laid out row by row, in the order of the list. What is
-// learned meanwhile moves nothing: a support row that is dropped leaves a gap, which each later row closes when its turn
-// comes, and one that is added has its kernel values with the later rows behind the others. Sums are made when a row is
-// scored, over the list in its order, with its coefficients of that moment: nothing depends on how far was looked ahead.
+// vector, wherever it lies. What is made of that depends on the rule: sums (AheadSums), or kernel values for those that look
+// at them (AheadValues).
 //
 // A row or two are not worth that. They, and Python callables, gather from all slots what their lists need.
 #pragma once
 
-#include <cstring>
-
+#include "ahead_sums.hpp"
+#include "ahead_values.hpp"
+#include "oldest_scores.hpp"
 #include "scores.hpp"
 
 namespace bomkl {
@@ -23,7 +22,8 @@ public:
 
     ListedScores(const Config& config, const Primitives<T>& primitives, KernelCallback<T> callback, State<T>& state)
         : Base(config, primitives, state), callback_(std::move(callback)), calls_(has_callable(config.kernels)),
-          ahead_(n_expansions_), values_of_(n_expansions_) {
+          reads_values_(calls_ || reads_values(config.learner)), sums_(prepared_, primitives, state),
+          values_(prepared_, primitives, state), oldest_(prepared_, primitives, state), values_of_(n_expansions_) {
         for (const PreparedKernel<T>& k : prepared_)
             if (k.kind != kCallable) needed_[int(k.source)] = true;
     }
@@ -32,12 +32,19 @@ public:
         const std::size_t slots = std::size_t(state_.pool.n_tiles() + 1) * kTile;
         if (calls_) return Base::rows_within(4 << 20, slots * (1 + m_) * sizeof(T), 12, 252, n_threads);
         const std::size_t sources = std::count(needed_, needed_ + kSources, true);
-        const int rows = Base::rows_within(kCached, slots * sources * sizeof(T), kLine<T>, kTile, n_threads);
-        return rows / kLine<T> * kLine<T>;
+        const int rows = Base::rows_within(kCached, slots * sources * sizeof(T), 2 * kLine<T>, kTile, n_threads);
+        return rows / (2 * kLine<T>)*(2 * kLine<T>);
+    }
+
+    std::int64_t work_per_row() const override {
+        std::size_t work = 0;
+        for (const Expansion<T>& e : state_.expansions) work += e.size() + e.inverse_gram.size();
+        return std::int64_t(work);
     }
 
     void score_block(int n_threads, const std::function<void()>& pause) override {
         this->refresh_views();
+        refresh_used();
         line_ = kNone;
         const int n = block_.n();
         n_slots_ = std::size_t(state_.pool.n_tiles()) * kTile + (n + kTile - 1) / kTile * kTile;
@@ -48,28 +55,25 @@ public:
 
     void score_row(int t, double* f) override {
         stored_slot_ = kNone;
-        if (looks_ahead_) {
-            if (t / kLine<T> != line_) map_line(t / kLine<T>);
-            for (int e = 0; e < n_expansions_; ++e)
-                values_of_[e] = ahead_[e].vanishes ? zeros_.data() : without_gaps(e, t % kLine<T>);
-        } else {
-            gather_row(t);
+        if (!looks_ahead_) return gather_row(t, f);
+        const int line = t / kLine<T>, r = t % kLine<T>;
+        if (!reads_values_) {
+            if (line != line_) sums_.begin(related_line(line));
+            line_ = line;
+            for (int e = 0; e < n_expansions_; ++e) f[e] = sums_.score(e, r);
+            return;
         }
+        if (line != line_ || !values_.hold()) values_.begin(related_line(line));
+        line_ = line;
         for (int e = 0; e < n_expansions_; ++e) {
-            const Expansion<T>& expansion = state_.expansions[e];
-            if (is_callable(e)) {
-                const T* const called = called_[e % m_].data() + t * n_slots_;
-                for (int j = 0; j < expansion.size(); ++j) values_of_[e][j] = called[expansion.slots[j]];
-            }
-            if (looks_ahead_ && ahead_[e].vanishes)
-                f[e] = 0;
-            else
-                f[e] =
-                    expansion.scale * double(primitives_.weighted_sum(expansion.coefs.data(), values_of_[e], expansion.size()));
+            values_of_[e] = values_.of_row(e, r);
+            if (is_callable(e)) call_row(e, t);
+            f[e] = values_.score(e, values_of_[e]);
         }
     }
 
-    // Kernel values between the row last scored and the support of an expansion, in the order of its list.
+    // Kernel values between the row last scored and the support of an expansion, in the order of its list; only for rules that
+    // look at them.
     const T* values_of(int expansion) const { return values_of_[expansion]; }
 
     double self_value(int kernel, int t) const override {
@@ -97,29 +101,52 @@ public:
         return e.scale * double(primitives_.expand(prepared_[kernel], stored_from_[prepared_[kernel]], e.slots.data(),
                                                    e.coefs.data(), n, stored_values_.data()));
     }
+    double score_of_oldest(int expansion) {
+        const int slot = state_.expansions[expansion].slots[0];
+        if (is_callable(expansion) || state_.pool.sparse()) return score_of(expansion, slot);
+        this->refresh_views();
+        refresh_used();
+        return oldest_.score(expansion, views_.data(), used_.data());
+    }
     // Kernel values between one support row of an expansion and all of them.
     const T* values_at(int expansion, int slot) {
         score_of(expansion, slot);
         return stored_values_.data();
     }
 
-    // An expansion of the row last scored has got it as its last support row, or has dropped one. Cannot fail.
-    void support_added(int expansion) noexcept {
-        if (line_ == kNone) return;
-        Ahead& ahead = ahead_[expansion];
-        if (ahead.columns == ahead.room || added_.size() == added_.capacity()) return void(line_ = kNone);
-        added_.push_back({expansion, ahead.columns++});
+    // An expansion has got the row last scored as its last support row, has dropped one, or has other coefficients. Cannot
+    // fail.
+    void support_added(int expansion, int slot) noexcept {
+        if (reads_values_)
+            values_.added(expansion);
+        else
+            sums_.added(expansion, slot);
     }
-    void support_dropped(int expansion, int place) noexcept {
-        if (line_ == kNone) return;
-        std::vector<int>& gaps = ahead_[expansion].gaps;
-        if (gaps.size() == gaps.capacity()) return void(line_ = kNone);
-        auto gap = gaps.begin();
-        for (; gap != gaps.end() && *gap <= place; ++gap) ++place;
-        gaps.insert(gap, place);
+    void support_dropped(int expansion, int place, int slot) noexcept {
+        if (reads_values_)
+            values_.dropped(expansion, place);
+        else
+            sums_.dropped(expansion, place, slot);
+        oldest_.dropped(expansion, place);
+    }
+    void coefs_changed(int expansion) noexcept {
+        sums_.coefs_changed(expansion);
+        oldest_.coefs_changed(expansion);
     }
 
-    void row_changed(int slot) { this->tile_changed(slot / kTile); }
+    void row_changed(int slot) {
+        this->tile_changed(slot / kTile);
+        if (slot < int(used_.size())) used_[slot] = columns_used(slot);
+        if (!reads_values_) sums_.make_room(state_.pool.n_tiles() * kTile);
+        oldest_.row_changed(slot);
+    }
+    void forget_views() override {
+        Base::forget_views();
+        used_.clear();
+        oldest_.forget();
+        sums_.forget();
+        line_ = kNone;
+    }
 
     // Row t has become support in this slot: the rows after it need to be related to it.
     void relate_new_row(int t, int slot) {
@@ -129,9 +156,8 @@ public:
                 relate_new_slot(t, slot);
             else
                 relate_new_slot_by_row(t, slot);
-            if ((t + 1) / kLine<T> == line_) map_added(slot);
         }
-        added_.clear();
+        values_.row_related(slot, looks_ahead_ && (t + 1) / kLine<T> == line_);
         for (int i = 0; i < m_ && calls_; ++i)
             if (config_.kernels[i].kind == kCallable)
                 for (int r = t + 1; r < n; ++r) called_[i][r * n_slots_ + slot] = called_block_[i][std::size_t(r) * n + t];
@@ -141,30 +167,25 @@ private:
     using Base::block_, Base::config_, Base::m_, Base::n_expansions_, Base::prepared_, Base::primitives_, Base::state_,
         Base::views_;
     static constexpr int kNone = -1;
-    static constexpr int kWorthALine = 3;               // rows
-    static constexpr int kRoomForAdded = 2 * kLine<T>;  // some rules add a row twice and drop it once
-    static constexpr std::size_t kCached = 256 << 10;   // a part of the second cache
+    static constexpr int kWorthALine = 3;              // rows
+    static constexpr std::size_t kCached = 256 << 10;  // a part of the second cache
 
     // What the kernels are maps of, between one row and every slot.
     struct SourcesOfRow {
         const T* of[kSources];
         const T* operator[](const PreparedKernel<T>& k) const { return of[int(k.source)]; }
     };
-    // Kernel values of one expansion with the rows of a line: row r has them from start + r * stride on.
-    struct Ahead {
-        std::size_t start = 0, stride = 0;
-        int columns = 0, room = 0;
-        bool vanishes = false;  // all of them are zero, and none is written
-        std::vector<int> gaps;  // columns of support rows that were dropped since, ascending
-    };
-    struct Added {
-        int expansion, column;
-    };
-
     static void make_room(Buffer<T>& buffer, std::size_t n) {
         if (buffer.size() < n) buffer.at_least(n + n / 2);
     }
     bool is_callable(int expansion) const { return config_.kernels[expansion % m_].kind == kCallable; }
+    RelatedLine<T> related_line(int line) {
+        RelatedLine<T> out{};
+        for (int s = 0; s < kSources; ++s)
+            if (needed_[s]) out.of[s] = line_of(s, line);
+        out.nearest = &nearest_[line];
+        return out;
+    }
     T* line_of(int source, int line) { return lines_[source].data() + line * n_slots_ * kLine<T>; }
 
     SourcesOfRow relate_row(const Rows<T>& rows, int r, const T* inner, std::vector<T>* memory) const {
@@ -187,20 +208,21 @@ private:
         nearest_.resize(n_lines);
         const std::vector<Tile<T>>& tiles = block_.tiles();
         const Rows<T>& rows = block_.rows();
-        in_parallel(
-            n_lines, n_threads, double(n) * n_tiles * kTile * state_.pool.features(),
-            [&](int begin, int end) {
-                for (int line = begin; line < end; ++line) {
-                    const int first = line * kLine<T>, of_line = std::min(kLine<T>, n - first);
-                    T* out[kSources];
-                    for (int s = 0; s < kSources; ++s) out[s] = needed_[s] ? line_of(s, line) : nullptr;
-                    nearest_[line] = rows.sparse
-                                         ? relate_line_by_rows(first, of_line, out)
-                                         : primitives_.relate_line(rows, first, of_line, tiles[first / kTile].x + first % kTile,
-                                                                   views_.data(), n_tiles, out);
-                }
-            },
-            pause);
+        in_parallel((n_lines + 1) / 2, n_threads, double(n) * n_tiles * kTile * state_.pool.features(),
+                    [&](int begin, int end) {
+                        for (int line = 2 * begin; line < std::min(2 * end, n_lines); line += rows.sparse ? 1 : 2) {
+                            const int first = line * kLine<T>, lines = rows.sparse ? 1 : 2;
+                            T* out[kSources];
+                            for (int s = 0; s < kSources; ++s) out[s] = needed_[s] ? line_of(s, line) : nullptr;
+                            const int of_lines = std::min(lines * kLine<T>, n - first);
+                            nearest_[line] = rows.sparse ? relate_line_by_rows(first, of_lines, out)
+                                                         : primitives_.relate_line(
+                                                               rows, first, of_lines, tiles[first / kTile].x + first % kTile,
+                                                               views_.data(), n_tiles, used_.data(), out, n_slots_ * kLine<T>);
+                            if (of_lines > kLine<T>) nearest_[line + 1] = nearest_[line];
+                        }
+                    },
+                    pause);
     }
     // Where rows have few entries: row by row, then turned round.
     T relate_line_by_rows(int first, int n, T* const* out) const {
@@ -260,81 +282,39 @@ private:
     // A squared distance of a slot to a row of a line.
     void comes_near(int line, T square) { nearest_[line] = std::min(nearest_[line], square); }
 
-    void map_line(int line) {
-        line_ = line;
-        std::size_t total = 0;
-        for (int e = 0; e < n_expansions_; ++e) {
-            Ahead& ahead = ahead_[e];
-            ahead.start = total;
-            ahead.columns = state_.expansions[e].size();
-            ahead.room = ahead.columns + kRoomForAdded;
-            ahead.stride = std::size_t(ahead.room + 2 * kLine<T> - 1) / kLine<T> * kLine<T>;
-            ahead.vanishes = vanishes(e);
-            ahead.gaps.clear();
-            ahead.gaps.reserve(kRoomForAdded);
-            total += ahead.stride * kLine<T>;
-            zeros_.at_least(ahead.room);
-        }
-        make_room(ahead_values_, total);
-        added_.clear();
-        added_.reserve(2 * n_expansions_);
-        for (int e = 0; e < n_expansions_; ++e) {
-            if (is_callable(e) || ahead_[e].vanishes) continue;
-            const PreparedKernel<T>& k = prepared_[e % m_];
-            const Expansion<T>& expansion = state_.expansions[e];
-            primitives_.map_line(k, line_of(int(k.source), line), expansion.slots.data(), expansion.size(),
-                                 ahead_values_.data() + ahead_[e].start, ahead_[e].stride);
-        }
+    // Columns of a dense row that are not zero, a bit for each.
+    std::uint64_t columns_used(int slot) const {
+        const Tile<T> tile = state_.pool.tile(slot / kTile);
+        if (!tile.x || state_.pool.features() >= 64) return kAnyColumn;
+        std::uint64_t used = 0;
+        for (int j = 0; j < state_.pool.features(); ++j)
+            used |= std::uint64_t(tile.x[std::size_t(j) * kTile + slot % kTile] != 0) << j;
+        return used + 1 == std::uint64_t(1) << state_.pool.features() ? kAnyColumn : used;
     }
-    // Whether a Gaussian is zero on all of the line.
-    bool vanishes(int e) const {
-        const PreparedKernel<T>& k = prepared_[e % m_];
-        return k.kind == kGaussian && nearest_[line_] >= k.furthest;
-    }
-    void map_added(int slot) {
-        for (const Added& added : added_) {
-            if (is_callable(added.expansion)) continue;
-            const Ahead& ahead = ahead_[added.expansion];
-            if (ahead.vanishes && vanishes(added.expansion)) continue;
-            if (ahead.vanishes) return void(line_ = kNone);
-            const PreparedKernel<T>& k = prepared_[added.expansion % m_];
-            primitives_.map_column(k, line_of(int(k.source), line_) + std::size_t(slot) * kLine<T>,
-                                   ahead_values_.data() + ahead.start + added.column, ahead.stride);
-        }
-    }
-    T* without_gaps(int e, int row) {
-        const Ahead& ahead = ahead_[e];
-        T* const values = ahead_values_.data() + ahead.start + row * ahead.stride;
-        const std::size_t n_gaps = ahead.gaps.size();
-        std::size_t leading = 0;
-        while (leading < n_gaps && ahead.gaps[leading] == int(leading)) ++leading;
-        if (leading < n_gaps) {
-            T* to = values + ahead.gaps[leading];
-            for (std::size_t i = leading; i < n_gaps; ++i) {
-                const int from = ahead.gaps[i] + 1, until = i + 1 < n_gaps ? ahead.gaps[i + 1] : ahead.columns;
-                std::memmove(to, values + from, (until - from) * sizeof(T));
-                to += until - from;
-            }
-        }
-        return values + leading;
+    void refresh_used() {
+        const int n_slots = int(views_.size()) * kTile;
+        for (int slot = int(used_.size()); slot < n_slots; ++slot) used_.push_back(columns_used(slot));
     }
 
-    void gather_row(int t) {
+    void gather_row(int t, double* f) {
         this->refresh_views();
         row_inner_.resize(views_.size() * kTile);
         this->inner_with_pool(block_.rows(), t, row_inner_.data());
         const SourcesOfRow from = relate_row(block_.rows(), t, row_inner_.data(), row_sources_);
         std::size_t total = 0;
         for (int e = 0; e < n_expansions_; ++e) total += state_.expansions[e].size();
-        make_room(ahead_values_, total);
+        make_room(row_values_, total);
         total = 0;
         for (int e = 0; e < n_expansions_; ++e) {
             const Expansion<T>& expansion = state_.expansions[e];
-            values_of_[e] = ahead_values_.data() + total;
+            const PreparedKernel<T>& k = prepared_[e % m_];
+            values_of_[e] = row_values_.data() + total;
             total += expansion.size();
-            if (!is_callable(e))
-                primitives_.expand(prepared_[e % m_], from[prepared_[e % m_]], expansion.slots.data(), expansion.coefs.data(),
-                                   expansion.size(), values_of_[e]);
+            if (is_callable(e)) call_row(e, t);
+            f[e] = expansion.scale *
+                   double(is_callable(e) ? primitives_.weighted_sum(expansion.coefs.data(), values_of_[e], expansion.size())
+                                         : primitives_.expand(k, from[k], expansion.slots.data(), expansion.coefs.data(),
+                                                              expansion.size(), values_of_[e]));
         }
     }
 
@@ -353,6 +333,11 @@ private:
             called_block_[i].resize(std::size_t(n) * n);
             callback_(i, block_.rows().x, n, block_.rows().x, n, called_block_[i].data());
         }
+    }
+    void call_row(int expansion, int t) {
+        const List<int>& slots = state_.expansions[expansion].slots;
+        const T* const called = called_[expansion % m_].data() + t * n_slots_;
+        for (int j = 0; j < slots.size(); ++j) values_of_[expansion][j] = called[slots[j]];
     }
     void call_kernel(int kernel, int slot, const Expansion<T>& e) {
         const int d = state_.pool.features();
@@ -392,19 +377,21 @@ private:
     }
 
     KernelCallback<T> callback_;
-    bool calls_;
+    const bool calls_, reads_values_;
     bool needed_[kSources] = {};  // which sources the kernels are maps of
     std::size_t n_slots_ = 0;     // room for all slots that there can be until the block is learned
 
     bool looks_ahead_ = false;
-    Buffer<T> lines_[kSources];  // of every line of the block and slot: the source, row beside row
-    int line_ = kNone;           // the line that ahead_values_ is about; kNone where they do not hold any more
-    std::vector<T> nearest_;     // of every line: no squared distance to a slot is less
-    Buffer<T> ahead_values_, zeros_;
-    std::vector<Ahead> ahead_;
-    std::vector<Added> added_;  // by the row last scored
+    Buffer<T> lines_[kSources];        // of every line of the block and slot: the source, row beside row
+    int line_ = kNone;                 // the line that sums_ or values_ are about
+    std::vector<T> nearest_;           // of every line: no squared distance to a slot is less
+    std::vector<std::uint64_t> used_;  // of every slot: the columns that are not zero (see Primitives::relate_line)
+    AheadSums<T> sums_;
+    AheadValues<T> values_;
+    OldestScores<T> oldest_;
     std::vector<T*> values_of_;
 
+    Buffer<T> row_values_;
     std::vector<T> row_inner_, row_sources_[kSources];
     std::vector<std::vector<T>> called_, called_block_;  // kernel values of callables with every slot, and within the block
 

@@ -453,11 +453,12 @@ void add_fixed(const T* values, std::size_t n, double units, std::int64_t* sums)
 }
 
 template <class T>
-constexpr Primitives<T> table{tabulate<T>,   evaluate<T>,    evaluate_related<T>, append<T>,       sum_lanes<T>,
-                              inner<T>,      inner_lines<T>, inner_depths<T>,     scatter<T>,      gather_inner<T>,
-                              relate<T>,     relate_line<T>, relate_slot<T>,      turn_rows<T>,    map_line<T>,
-                              map_column<T>, cheapest<T>,    expand<T>,           weighted_sum<T>, exp_many<T>,
-                              city_block<T>, waves<T>,       add_multiple<T>,     add_fixed<T>};
+constexpr Primitives<T> table{
+    tabulate<T>,     evaluate<T>,      evaluate_related<T>, append<T>,       sum_lanes<T>,    inner<T>,
+    inner_lines<T>,  inner_depths<T>,  scatter<T>,          gather_inner<T>, relate<T>,       relate_line<T>,
+    relate_slot<T>,  relate_listed<T>, turn_rows<T>,        map_line<T>,     map_column<T>,   map_listed<T>,
+    map_chain<T>,    sum_line<T>,      sum_lane<T>,         add_lanes<T>,    cheapest<T>,     expand<T>,
+    weighted_sum<T>, exp_many<T>,      city_block<T>,       waves<T>,        add_multiple<T>, add_fixed<T>};
 
 }  // namespace
 

@@ -44,10 +44,11 @@ private:
 };
 
 struct Rule {
-    static constexpr bool only_adds = false;  // calls nothing but insert: without a budget, coefficients never change
-    static constexpr bool fourier = false;    // learns weights of Fourier features in place of support rows
-    bool unit_norm = false;                   // k(x, x) counts as 1 when a row replaces another
-    int n_frequencies = 0;                    // of the Fourier features
+    static constexpr bool only_adds = false;    // calls nothing but insert: without a budget, coefficients never change
+    static constexpr bool reads_values = true;  // looks at kernel values: calls insert, project or add_features
+    static constexpr bool fourier = false;      // learns weights of Fourier features in place of support rows
+    bool unit_norm = false;                     // k(x, x) counts as 1 when a row replaces another
+    int n_frequencies = 0;                      // of the Fourier features
 
     // Numbers of the matrix it keeps beside n support rows (see Expansion).
     std::int64_t matrix_size(std::int64_t /* n */, std::int64_t /* budget */) const { return 0; }

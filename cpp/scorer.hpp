@@ -40,7 +40,24 @@ public:
           scores_(scores_of_rule(primitives, std::move(callback))), f_(n_expansions_), relative_(n_expansions_),
           total_(config.n_outputs) {}
 
-    static constexpr int kRowsPerPause = 16;
+    // Looks for signals after so much work, some milliseconds; a call of one row never does.
+    class Pauses {
+    public:
+        Pauses(const BlockScores<T>& scores, const std::function<void()>& pause, bool one_row)
+            : work_per_row_(one_row ? 0 : scores.work_per_row()), pause_(pause) {}
+        void row_done() {
+            work_ += work_per_row_;
+            if (work_ < kWorkPerPause) return;
+            work_ = 0;
+            pause_();
+        }
+
+    private:
+        static constexpr std::int64_t kWorkPerPause = 1 << 20;
+        const std::int64_t work_per_row_;
+        const std::function<void()>& pause_;
+        std::int64_t work_ = 0;
+    };
 
     BlockScores<T>& block_scores() { return *scores_; }
     const BlockScores<T>& block_scores() const { return *scores_; }
@@ -52,6 +69,7 @@ public:
         for (int c = 0; c < config_.n_outputs; ++c) weigh(c);
         for (std::int64_t start = 0; start < batch.n;) {
             const int n = load_block(batch, start, n_threads, pause);
+            Pauses pauses(*scores_, pause, batch.n == 1);
             for (int t = 0; t < n; ++t) {
                 score_row(t, start + t);
                 double* row_out = out + (start + t) * (per_kernel ? n_expansions_ : config_.n_outputs);
@@ -60,8 +78,9 @@ public:
                         std::copy_n(f_.data() + c * m_, m_, row_out + c * m_);
                     else
                         row_out[c] = combine(c, nullptr);
-                if (t % kRowsPerPause == 0 && batch.n > 1) pause();
+                pauses.row_done();
             }
+            if (batch.n > 1) pause();
             start += n;
         }
     }

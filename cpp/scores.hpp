@@ -40,6 +40,8 @@ public:
     virtual double self_value(int kernel, int t) const {
         return self_kernel(config_.kernels[kernel], block_.squared_norm_of(t));
     }
+    // About how many kernel values it takes to score and learn a row: so often does a long call look for signals.
+    virtual std::int64_t work_per_row() const = 0;
     // What is cached about the state no longer holds.
     virtual void forget_views() {
         views_.clear();

@@ -232,6 +232,8 @@ struct Simd<double> {
     }
     // a b where the mask is set, zero elsewhere
     static Vec product(Mask mask, Vec a, Vec b) { return _mm512_maskz_mul_pd(mask, a, b); }
+    // a where the mask is set, b elsewhere
+    static Vec choose(Mask mask, Vec a, Vec b) { return _mm512_mask_mov_pd(b, mask, a); }
     // 2^(k / powers.size) from a number whose last bits are those of k
     static Vec power(Vec k) {
         const __m512i bits = (__m512i)k, low = _mm512_load_si512(powers.entry), high = _mm512_load_si512(powers.entry + width);
@@ -242,6 +244,7 @@ struct Simd<double> {
     using Mask = Int;
     static Mask less(Vec a, Vec b) { return a < b; }
     static Vec keep(Mask mask, Vec a) { return (Vec)(mask & (Int)a); }
+    static Vec choose(Mask mask, Vec a, Vec b) { return mask ? a : b; }
     // masked first: what is left out may be infinite, or subnormal, which is slow
     static Vec product(Mask mask, Vec a, Vec b) { return keep(mask, a) * keep(mask, b); }
     static Vec power(Vec k) { return (Vec)(((Bits)k << mantissa_bits) + powers.entry[0]); }

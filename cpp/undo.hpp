@@ -12,7 +12,7 @@ namespace bomkl {
 template <class T>
 class RowUndo {
 public:
-    explicit RowUndo(State<T>& state) : state_(state) {}
+    RowUndo(State<T>& state, bool keeps_diagonal) : state_(state), keeps_diagonal_(keeps_diagonal) {}
 
     // From here on changes are remembered.
     void begin() {
@@ -37,7 +37,8 @@ public:
     void drops(int expansion, int place) {
         if (!active_) return;
         const Expansion<T>& e = state_.expansions[expansion];
-        changes_.push_back({expansion, place, e.slots[place], e.coefs[place], e.diagonal[place]});
+        const double diagonal = keeps_diagonal_ ? e.diagonal[place] : 0;
+        changes_.push_back({expansion, place, e.slots[place], e.coefs[place], diagonal});
     }
     void changes_coefs(int expansion) {
         if (active_) coefs_.push_back({expansion, changes_.size(), state_.expansions[expansion].coefs});
@@ -61,12 +62,13 @@ public:
             changes_.pop_back();
             Expansion<T>& e = state_.expansions[change.expansion];
             if (change.place < 0) {
-                e.slots.pop_back(), e.coefs.pop_back(), e.diagonal.pop_back();
+                e.slots.pop_back(), e.coefs.pop_back();
+                if (keeps_diagonal_) e.diagonal.pop_back();
                 state_.pool.undo_retain(change.slot);
             } else {  // room is left from before
                 e.slots.insert(change.place, change.slot);
                 e.coefs.insert(change.place, change.coef);
-                e.diagonal.insert(change.place, change.diagonal);
+                if (keeps_diagonal_) e.diagonal.insert(change.place, change.diagonal);
                 state_.pool.retain(change.slot);
             }
         }
@@ -101,6 +103,7 @@ private:
     }
 
     State<T>& state_;
+    const bool keeps_diagonal_;  // the expansions' (see Expansion)
     bool active_ = false;
     std::vector<Change> changes_;
     std::vector<Coefs> coefs_;

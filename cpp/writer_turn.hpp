@@ -21,9 +21,9 @@ namespace nb = nanobind;
 class SignalWatch {
 public:
     // Between two blocks.
-    void rest() { check(0.05); }
+    void rest() { check(0.02); }
     // Within a block, and so only where a block takes long: a handler that uses the model then gets an error.
-    void pause() { check(0.1); }
+    void pause() { check(0.05); }
 
     static void remember_main_thread() { main_thread() = std::this_thread::get_id(); }
 

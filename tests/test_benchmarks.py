@@ -105,12 +105,24 @@ def test_end_to_end_on_the_bundled_data(monkeypatch):
 
     monkeypatch.setenv("BOMKL_DATA", str(Path(bomkl.__file__).parent / "data"))
     rows = list(end_to_end.measure(["magic04"], rows=300))
-    check_fields(rows, "rows_per_second", "mistakes", "support", "seconds", "mebibytes")
+    check_fields(rows, "rows_per_second", "mistakes", "support", "seconds", "mebibytes", "values_per_second")
+    assert all(row["of_limit"] > 0 for row in rows)
     assert len({row["algorithm"] for row in rows}) == 9
     assert all((row["rows"], row["of_rows"]) == (300, 300) for row in rows)
     (cut,) = end_to_end.measure(["magic04"], ["BOMKC(SPA)"], rows=5_000, most_seconds=1e-9)
     assert (cut["rows"], cut["of_rows"]) == (end_to_end.CHUNK, 5_000)
     assert end_to_end.show(rows[0])
+
+
+def test_budget_learners_beside_another_version(monkeypatch):
+    from benchmarks import budget_speed
+
+    import bomkl
+
+    monkeypatch.setenv("BOMKL_DATA", str(Path(bomkl.__file__).parent / "data"))
+    row = budget_speed.beside(Path(sys.executable), "magic04", "BOMKC(RBP)", 300, turns=1)
+    check_fields([row], "older_seconds", "seconds", "ratio", "values_per_second", "mistakes")
+    assert "BOMKC(RBP)" in budget_speed.table([row])
 
 
 def test_growth():

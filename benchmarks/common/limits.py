@@ -17,19 +17,19 @@ EXPS = 100 * EXPS_AT_ONCE
 READ_BYTES = 1 << 27  # fit in none
 
 
-def sgemm() -> Work:
-    """Multiply two matrices, which BLAS does near the peak of the core; `SGEMM_FLOPS` operations."""
-    a, b = np.random.default_rng(0).normal(size=(2, SIZE, SIZE)).astype(np.float32)
+def sgemm(dtype: str = "float32") -> Work:
+    """Multiply two matrices, which BLAS does near the peak of the core; `SGEMM_FLOPS` operations. In float64: dgemm."""
+    a, b = np.random.default_rng(0).normal(size=(2, SIZE, SIZE)).astype(dtype)
     out = np.empty_like(a)
     return lambda: np.matmul(a, b, out=out)
 
 
-def exps() -> tuple[Work, Work]:
+def exps(dtype: str = "float32") -> tuple[Work, Work]:
     """Take `EXPS` exponentials with the engine's own vector function, and what of that is not exponentials.
 
     The function works in place, so its numbers are copied in again each time; the second work is only that.
     """
-    x = -np.random.default_rng(0).uniform(0, 20, EXPS_AT_ONCE).astype(np.float32)
+    x = -np.random.default_rng(0).uniform(0, 20, EXPS_AT_ONCE).astype(dtype)
     y = np.empty_like(x)
 
     def copy() -> None:
@@ -63,9 +63,9 @@ class Limits:
         return {"sgemm": flops / self.flops, "exp": exps / self.exps, "memory": bytes / self.bytes}
 
 
-def work_at_limits() -> tuple[Work, Work, Work]:
+def work_at_limits(dtype: str = "float32") -> tuple[Work, Work, Work]:
     """Return the work whose times `limits_from` takes, to be measured beside other work."""
-    return sgemm(), *exps()
+    return sgemm(dtype), *exps(dtype)
 
 
 def limits_from(times: Sequence[float], bytes_per_second: float) -> Limits:
@@ -74,7 +74,7 @@ def limits_from(times: Sequence[float], bytes_per_second: float) -> Limits:
     return Limits(SGEMM_FLOPS / of_sgemm, EXPS / (of_exps - of_copy), bytes_per_second)
 
 
-def measure_limits(seconds: float = 1.0) -> Limits:
+def measure_limits(seconds: float = 1.0, dtype: str = "float32") -> Limits:
     """Measure the three limits of this core."""
-    *times, of_read = best_in_turn(*work_at_limits(), read(), seconds=seconds, rounds=5)
+    *times, of_read = best_in_turn(*work_at_limits(dtype), read(), seconds=seconds, rounds=5)
     return limits_from(times, READ_BYTES / of_read)

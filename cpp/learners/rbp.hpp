@@ -7,6 +7,7 @@ namespace bomkl::rbp {
 
 struct Learner : Rule {
     static constexpr const char* name = "RBP";
+    static constexpr bool reads_values = false;
 
     explicit Learner(const Parameters&) {}
 

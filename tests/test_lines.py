@@ -1,0 +1,97 @@
+"""Rows that are looked at ahead, a line of them at once, give the bits of rows that come one by one.
+
+One row alone gathers its kernel values from all stored rows; many are related line by line, with sums that are kept
+while support rows come and go. `test_engine_against_reference.py` compares the former with the reference.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bomkl import BudgetMKLClassifier
+from bomkl.combiners import Hedge
+from bomkl.kernels import Cosine, Gaussian, Laplacian, Polynomial, paper_kernels
+from bomkl.learners import BOGD, BPAS, RBP, Forgetron, Perceptron
+
+N_ROWS = 420
+LEARNERS = {
+    "RBP": RBP(),
+    "BOGD": BOGD(eta=0.5, regularization=0.2),  # its scale leaves the range in which it is kept apart
+    "Forgetron": Forgetron(),
+    "Forgetron-grow": Forgetron(may_grow=True),
+    "BPAS": BPAS(),
+    "BPAS-unit": BPAS(unit_norm=True),
+    "Perceptron": Perceptron(),
+}
+CHAINS = [Gaussian(sigma) for sigma in (0.25, 8.0, 2.0, 1.0, 4.0, 0.5, 1.0, 0.3, 16.0)]  # one twice, one in no chain
+
+
+def stream(kind):
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(N_ROWS, 12))
+    if kind == "categories":  # columns that are zero in most rows, others in none
+        X[:, :8] = np.eye(8)[rng.integers(8, size=N_ROWS)]
+    elif kind == "far":  # narrow kernels vanish, until rows come again
+        X *= 30
+        X[N_ROWS // 2 :] = X[: N_ROWS - N_ROWS // 2] + 1e-3 * rng.normal(size=(N_ROWS - N_ROWS // 2, 12))
+    elif kind == "close":  # distances that lose their digits unless they are summed feature by feature
+        X = 1000 + 1e-3 * X
+    y = np.where(X[:, 8] * X[:, 9] - np.mean(X[:, 8] * X[:, 9]) + 0.1 * rng.normal(size=N_ROWS) > 0, 1, -1)
+    return X, y
+
+
+def learned(model, X, y, block):
+    parts = [
+        model.score_and_learn(X[start : start + block], y[start : start + block], classes=np.unique(y))
+        for start in range(0, len(X), block)
+    ]
+    found = [np.concatenate(parts), model.dual_coef_, model.support_vectors_, model.kernel_weights_]
+    return [np.ascontiguousarray(array).tobytes() for array in found]
+
+
+def compare(make, X, y):
+    one_by_one = learned(make(), X, y, 1)
+    for block in (5, 37, len(X)):
+        assert learned(make(), X, y, block) == one_by_one, block
+
+
+@pytest.mark.parametrize("kind", ["numbers", "categories", "far", "close"])
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_lines_give_the_bits_of_single_rows(learner, kind):
+    compare(
+        lambda: BudgetMKLClassifier(
+            learner=LEARNERS[learner],
+            budget=45,
+            kernels=[*CHAINS, Polynomial(2), Cosine(), Laplacian(0.5)],
+            combination="vote",
+            combiner=Hedge(loss="zero_one"),
+            selection_delta=None,
+            random_state=0,
+        ),
+        *stream(kind),
+    )
+
+
+@pytest.mark.parametrize("learner", ["RBP", "BOGD", "Forgetron", "BPAS-unit"])
+def test_lines_of_several_classes_in_single_precision(learner):
+    X, _ = stream("categories")
+    compare(
+        lambda: BudgetMKLClassifier(learner=LEARNERS[learner], budget=20, kernels=paper_kernels(), random_state=0),
+        X.astype(np.float32),
+        np.digitize(X[:, 8], [-0.5, 0.5]),
+    )
+
+
+@pytest.mark.parametrize("learner", ["RBP", "BOGD", "Forgetron"])
+def test_lines_go_on_after_a_call_that_failed(learner):
+    X, y = stream("categories")
+    make = lambda: BudgetMKLClassifier(learner=LEARNERS[learner], budget=30, kernels=CHAINS, random_state=0)  # noqa: E731
+    untouched, model = make(), make()
+    for each in (untouched, model):
+        each.partial_fit(X[:200], y[:200], classes=[-1, 1])
+    spoiled = X[200:].copy()
+    spoiled[150] = 1e200
+    with pytest.raises(ValueError, match="row 150"):
+        model.partial_fit(spoiled, y[200:])
+    assert learned(model, X[200:], y[200:], 50) == learned(untouched, X[200:], y[200:], 1)
