@@ -1,6 +1,7 @@
 """learn_one, predict_one and predict_proba_one are score_and_learn, predict and predict_proba of a single row."""
 
 import pickle
+import sys
 
 import numpy as np
 import pandas as pd
@@ -84,6 +85,51 @@ def test_a_reader_of_several_parts_keeps_what_it_was_given(case):
         model.learn_one(rows[i], y[i].item())
     assert_array_equal(now.predict(rows), before)
     assert (now.n_seen_, model.n_seen_) == (start, start + 10)
+
+
+def states_are_equal(one, other):
+    try:
+        np.testing.assert_equal(one, other)
+    except AssertionError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(("case", "stride"), [("numbers", 7), ("drift, numbers", 41), ("wide", 11)])
+def test_an_interrupt_anywhere_leaves_a_row_learned_or_not_at_all(case, stride):
+    model, rows, y, start, _ = COMPOSED.get(case) or (AutoMKLRegressor(20, random_state=0), X, 1.0 * Y, 90, 0)
+    saved = pickle.dumps(clone(model).partial_fit(rows[:start], y[:start]))
+    before, after = (pickle.loads(saved) for _ in range(2))
+    after.learn_one(rows[start], y[start].item())
+    untouched = 0
+    for lines in range(0, 100 * stride, stride):
+        model, left = pickle.loads(saved), lines
+
+        def trace(frame, event, argument):
+            nonlocal left
+            left -= event == "line" and "bomkl" in frame.f_code.co_filename
+            if left < 0:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+            return trace
+
+        tracing = sys.gettrace()
+        try:
+            sys.settrace(trace)
+            model.learn_one(rows[start], y[start].item())
+            ended = True
+        except KeyboardInterrupt:
+            ended = False
+        finally:
+            sys.settrace(tracing)
+        unchanged = states_are_equal(model.__getstate__(), before.__getstate__())
+        assert unchanged or states_are_equal(model.__getstate__(), after.__getstate__())
+        untouched += unchanged
+        if ended:
+            break
+    assert ended
+    assert not unchanged
+    assert untouched > 5
 
 
 def test_columns_that_another_fork_has_added():

@@ -251,13 +251,12 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
             if learner.shared:  # somebody may be reading it
                 learner = learner.fork()
                 self.__dict__ = self.__dict__ | {"_learner": learner}
-            scores = learner.learn_one(row, y, self.__dict__)
-            if scores is not None:
-                self._learned_one(row, y, scores)
-            return scores
+            return self._learn_row(learner, row, y)
 
-    def _learned_one(self, row: Float, y: float, scores: float | Float) -> None:
-        """Take note of a row that was just learned from."""
+    def _learn_row(self, learner: Any, row: Any, y: float) -> float | Float | None:
+        """Score a row as learners take it, then learn from it, in one step."""
+        scores: float | Float | None = learner.learn_one(row, y, self.__dict__)
+        return scores
 
     def _score_one(self, x: Any) -> float | Float | None:
         """Scores of one row; None where it has to go the long way."""

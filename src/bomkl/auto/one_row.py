@@ -6,6 +6,7 @@ core that change what the others have. Nothing changes before all of it is known
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,13 +62,16 @@ def one_row_of(learner: Any) -> OneRow | None:
     )
 
 
+Call = tuple[Any, tuple[Any, ...]]  # a function that is not written in Python, and its arguments
+
+
 @dataclass(frozen=True)
 class Step:
     """What learning from one row comes to."""
 
     scores: float | Float  # of the row before it is learned from; a number where there is one output
     after: Any  # the learner that has learned from it, once the calls are made
-    calls: list[tuple[Any, tuple[Any, ...]]]  # functions of the core and their arguments
+    calls: list[Call]
 
     @property
     def row_of_scores(self) -> Float:
@@ -80,19 +84,22 @@ def scores_of_one(row: Float) -> float | Float:
     return float(row[0]) if len(row) == 1 else row
 
 
-def learn_in_one_step(learner: Any, x: Any, y: float, holder: dict[str, Any]) -> float | Float | None:
+def learn_in_one_step(
+    learner: Any, x: Any, y: float, holder: dict[str, Any], noting: Callable[[float | Float], Call] | None = None
+) -> float | Float | None:
     """Score one row, then learn from it; None, with nothing changed, where it has to go the long way.
 
     What has learned takes the place of ``holder["_learner"]``. A mistake is counted in ``holder["_mistakes"]``, if
-    there is one.
+    there is one. `noting` tells what else to call, given the scores.
     """
     step = learner.plan_one(x, y)
     if step is None:
         return None
+    calls = step.calls if noting is None else [*step.calls, noting(step.scores)]
     updates = {"_learner": step.after}
     if "_mistakes" in holder:
         updates["_mistakes"] = holder["_mistakes"] + _is_mistake(step.scores, y)
-    return step.scores if in_one_step(learner, step.calls, holder, updates) else None
+    return step.scores if in_one_step(learner, calls, holder, updates) else None
 
 
 def _is_mistake(scores: float | Float, y: float) -> bool:

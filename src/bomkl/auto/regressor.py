@@ -17,6 +17,7 @@ from bomkl.auto.constants import LARGEST
 from bomkl.auto.device import on_host
 from bomkl.auto.estimator import AutoEstimator
 from bomkl.auto.geometry import Float
+from bomkl.auto.one_row import learn_in_one_step
 from bomkl.auto.saved import State
 from bomkl.auto.uncertainty import ErrorModel
 from bomkl.progress import learning_bar
@@ -259,13 +260,22 @@ class AutoMKLRegressor(OnlineRegressor, AutoEstimator):
         scores = self._score_one(x)
         return float(self.predict(self._whole_row(x))[0] if scores is None else scores)
 
-    def _learned_one(self, row: Float, y: float, scores: float | Float) -> None:
+    def _learn_row(self, learner: Any, row: Any, y: float) -> float | Float | None:
         if not hasattr(self, "_errors"):  # files of 0.1.0 have none
             self._errors = ErrorModel(self._learner.settings, self._n_columns(), self.drift is not None)
-        if self._errors.note(row, y - float(scores)):
-            errors = self._errors.fork()
+        errors = self._errors
+        scores = learn_in_one_step(
+            learner,
+            row,
+            y,
+            self.__dict__,
+            lambda scores: errors.noting(row, y - float(scores)),
+        )
+        if errors.has_noted_many:
+            errors = errors.fork()
             errors.learn_noted()
             self._errors = errors
+        return scores
 
     def _shown_error(self) -> str:
         best = float(np.min(self.component_errors_, initial=np.inf))

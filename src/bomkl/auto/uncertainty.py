@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from bomkl._core import BLOCK
 from bomkl.auto.drift import FORGET
 from bomkl.auto.geometry import Float
+from bomkl.auto.one_row import Call
 from bomkl.auto.rebuild import Mapper
 from bomkl.auto.rows import RowLearner
 from bomkl.auto.saved import Saved, State
@@ -93,9 +94,13 @@ class ErrorModel:
         self.scaled = np.ones(len(TRUSTS))  # likewise, of errors in units of level and factor
         self.noted: list[tuple[Any, float]] = []  # rows and errors that wait to be learned from together
 
-    def note(self, row: Any, error: float) -> bool:
-        """Put one row aside, which is quick; tell whether it is time to learn from those noted."""
-        self.noted.append((row, error))
+    def noting(self, row: Any, error: float) -> Call:
+        """Return the call that puts one row aside, which is quick."""
+        return self.noted.append, ((row, error),)
+
+    @property
+    def has_noted_many(self) -> bool:
+        """Whether it is time to learn from the rows put aside."""
         return len(self.noted) >= BLOCK
 
     def settled(self) -> Self:
