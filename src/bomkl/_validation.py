@@ -32,6 +32,8 @@ def validated(estimator: Any, *arrays: Any, **settings: Any) -> Any:
     X, *others = arrays
     X = check_sparse(X) if hasattr(X, "tocsr") else X
     with np.errstate(over="ignore", invalid="ignore"):
+        if not others and not settings["reset"] and _as_before(estimator, X, settings["dtype"]):
+            return X
         try:
             return validate_data(estimator, X, *others, **settings)
         except ValueError as error:
@@ -41,6 +43,24 @@ def validated(estimator: Any, *arrays: Any, **settings: Any) -> Any:
             if named is None:
                 raise
     raise named
+
+
+def _as_before(estimator: Any, X: Any, dtypes: Any) -> bool:
+    """Whether rows are a plain matrix like those before, of finite numbers: scikit-learn would take a quarter of a
+    millisecond to return it as it is.
+    """
+    import numpy as np
+
+    return (
+        type(X) is np.ndarray
+        and X.ndim == 2
+        and len(X) > 0
+        and X.shape[1] == estimator.n_features_in_
+        and X.flags.c_contiguous
+        and any(X.dtype == each for each in (dtypes if isinstance(dtypes, list) else [dtypes]))
+        and not hasattr(estimator, "feature_names_in_")
+        and math.isfinite(X.sum())
+    )
 
 
 def _not_finite_error(estimator: Any, X: Any) -> ValueError | None:
