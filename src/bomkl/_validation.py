@@ -46,9 +46,7 @@ def validated(estimator: Any, *arrays: Any, **settings: Any) -> Any:
 
 
 def _as_before(estimator: Any, X: Any, dtypes: Any) -> bool:
-    """Whether rows are a plain matrix like those before, of finite numbers: scikit-learn would take a quarter of a
-    millisecond to return it as it is.
-    """
+    """Whether rows are a plain matrix of finite numbers like those before, which scikit-learn would return as it is."""
     import numpy as np
 
     return (
