@@ -51,8 +51,8 @@ def test_settings_that_take_the_long_way_give_the_same():
 @pytest.mark.parametrize(
     ("x", "y", "message"),
     [
-        ([0.0, np.nan, 0.0, 0.0], 1, "NaN"),
-        ([0.0, np.inf, 0.0, 0.0], 1, "infinity"),
+        ([0.0, np.nan, 0.0, 0.0], 1, "Got NaN in row 0, column 1"),
+        ([0.0, np.inf, 0.0, 0.0], 1, "Got inf in row 0, column 1"),
         ([0.0, 0.0], 1, "features"),
         ([0.0, 0.0, 0.0, 0.0], 7, "never declared"),
         ([0.0, 0.0, 0.0, 0.0], {}, "label"),
