@@ -156,11 +156,9 @@ void append(const Rows<T>& rows, int r, int n, const Tile<T>* block_tiles, const
         const int end = n < start + kStripColumns<T> ? n : start + kStripColumns<T>;
         RowsOnStrip<T, 1> row(rows, r, block_tiles[q], start % kTile, inner + std::size_t(q) * kTile);
         Strip<T> value[1];
-        int have = -1;
         for (int i = 0; i < n_terms; ++i) {
-            if (terms[i].kernel != have) {
+            if (i == 0 || terms[i].kernel != terms[i - 1].kernel) {
                 if (!row.map(kernels[terms[i].kernel], value)) break;
-                have = terms[i].kernel;
                 value[0].store_to(values);
             }
             T* const lanes = partial + std::size_t(terms[i].expansion) * (kLaneSets * kLanes) + lane_set * kLanes + lane;
