@@ -1,4 +1,4 @@
-"""`bomkl bench budget_speed`: the paper's budget learners beside an older version of bomkl, given by `--baseline PYTHON`.
+"""`bomkl bench budget_speed`: the paper's budget learners beside an older version of bomkl (`--baseline PYTHON`).
 
 PYTHON is the interpreter of an environment that has the older version. Both learn from the same permutation with the
 budgets of Table 2, in as many calls as `bomkl reproduce` makes, in turn, each time in a new process. Seconds are
