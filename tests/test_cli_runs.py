@@ -15,6 +15,7 @@ from tests.command_line import bomkl, make_rows, svm_text
 
 from bomkl import BudgetMKLClassifier, modelfile
 from bomkl.cli import app
+from bomkl.cli.signals import Deferred
 
 
 @pytest.fixture
@@ -306,6 +307,21 @@ def test_predictions_of_a_slow_pipe_come_with_its_rows(model):
         os.close(to_child[1])
         assert answers.read() == ""
     assert exit_code(child) == 0
+
+
+def test_a_signal_that_is_sent_twice_at_once_is_one_request(monkeypatch):
+    clock, ended = [100.0], []
+    monkeypatch.setattr("bomkl.cli.signals.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("bomkl.cli.signals.os._exit", ended.append)
+    with Deferred() as signals:
+        for seconds in (0, 0.9):
+            clock[0] = 100 + seconds
+            signal.raise_signal(signal.SIGINT)
+        assert signals.received == signal.SIGINT
+        assert not ended
+        clock[0] = 101
+        signal.raise_signal(signal.SIGTERM)
+    assert ended == [143]
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])

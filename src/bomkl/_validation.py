@@ -67,8 +67,9 @@ def _not_finite_error(estimator: Any, X: Any) -> ValueError | None:
 
     if hasattr(X, "tocoo"):
         entries = X.tocoo()
-        cells = list(zip(entries.row.tolist(), entries.col.tolist(), entries.data.tolist(), strict=True))
-        wrong = sorted(cell for cell in cells if not math.isfinite(cell[2]))
+        places = ~np.isfinite(entries.data)
+        rows, columns, values = (part[places].tolist() for part in (entries.row, entries.col, entries.data))
+        wrong = sorted(zip(rows, columns, values, strict=True), key=lambda cell: cell[:2])
     else:
         numbers = np.asarray(X, dtype=np.float64)
         places = np.argwhere(~np.isfinite(numbers))[:1].tolist()

@@ -21,7 +21,7 @@ from bomkl.learners import Learner
 
 
 def _labels(y: Any) -> NDArray[Any]:
-    """Check labels; whole numbers in an array need no check, which would take a fifth of a millisecond."""
+    """Check labels; whole numbers in an array need no check, which would take longer than to learn from a few rows."""
     if type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "biu":
         return y
     labels: NDArray[Any] = column_or_1d(y, warn=True)

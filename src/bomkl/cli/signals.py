@@ -6,12 +6,14 @@ import contextlib
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
 EXIT_INTERRUPTED, EXIT_TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
 _NUMBERS = (signal.SIGINT, signal.SIGTERM)
+_SAME_REQUEST = 1.0  # seconds
 
 
 class Stopped(BaseException):
@@ -40,7 +42,9 @@ def stopped_by_signals() -> Iterator[None]:
 
 
 class Deferred:
-    """Lets signals wait while something must not be cut short; a second signal ends the process at once.
+    """Lets signals wait while something must not be cut short; one more, a second later, ends the process at once.
+
+    Sooner it is the same request: `timeout` and other programs that pass a signal on often send it twice.
 
     Examples
     --------
@@ -53,6 +57,7 @@ class Deferred:
 
     def __init__(self) -> None:
         self.received = 0
+        self._since = 0.0
         self._waiting = False
         self._handled: Any = None
 
@@ -77,8 +82,10 @@ class Deferred:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.received:
-            os._exit(128 + number)
-        self.received = number
+            if time.monotonic() - self._since >= _SAME_REQUEST:
+                os._exit(128 + number)
+            return
+        self.received, self._since = number, time.monotonic()
         if self._waiting:
             raise Stopped(number)
 
