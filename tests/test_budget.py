@@ -342,7 +342,7 @@ def test_targets_that_are_none_or_too_large_are_refused(dtype):
     model = BudgetMKLRegressor(learner=BOGD(), budget=20, random_state=0).fit(X, X0[:, 0])
     before = model.predict(X)
     for target, message in (
-        (None, "NaN"),
+        (None, "Got None in row"),
         (1e-6 * np.finfo(dtype).max, "y must be smaller than"),
         (np.inf, "infinity"),
     ):

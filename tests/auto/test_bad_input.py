@@ -175,7 +175,7 @@ def test_sparse_rows_whose_parts_do_not_fit_are_refused(model, format, part, pla
 def test_a_target_of_none_is_refused():
     model = AutoMKLRegressor(50, random_state=0).partial_fit(X[:100], Y[:100])
     before = pickle.dumps(model)
-    with pytest.raises(ValueError, match="NaN"):
+    with pytest.raises(ValueError, match="Got None in row 1"):
         model.partial_fit(X[:3], np.array([0.5, None, 1.0], dtype=object))
     assert pickle.dumps(model) == before
 

@@ -7,10 +7,10 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import assert_all_finite, compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils import compute_class_weight
+from sklearn.utils.validation import check_is_fitted
 
+from bomkl._labels import checked_labels
 from bomkl._online import OnlineClassifier
 from bomkl._validation import check_as_many, check_class_weights, parameter_error
 from bomkl.auto.device import on_host
@@ -291,14 +291,6 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
             return 1.0 if self._labels[0] == self.classes_[0] else -1.0
         return -1.0 if self._labels.dtype.kind in "biuf" and self._labels[0] > 0 else 1.0
 
-    def _check_labels(self, X: Any, y: Any) -> NDArray[Any]:
-        labels: NDArray[Any] = column_or_1d(on_host(y), warn=True)
-        check_as_many(X.shape[0], len(labels), "labels")
-        if labels.dtype.kind == "f":
-            assert_all_finite(labels, input_name="y")
-        check_classification_targets(labels)
-        return labels
-
     def _known_labels(self, y: NDArray[Any], given: NDArray[Any] | None, first: bool) -> tuple[NDArray[Any], bool]:
         """Labels in their order after these rows, and whether no more may come."""
         known = None if first else self._labels
@@ -386,7 +378,8 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
         first = not hasattr(self, "_learner")
         self._prepare(first)
         X = self._check_rows(X, first)
-        y = self._check_labels(X, y)
+        y = checked_labels(on_host(y))
+        check_as_many(X.shape[0], len(y), "labels")
         none = np.empty(0, dtype=y.dtype)
         before, given, y = alike([none if first else self._labels, none if classes is None else np.unique(classes), y])
         if not first:

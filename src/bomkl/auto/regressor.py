@@ -7,10 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import assert_all_finite
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_y
 
+from bomkl._labels import checked_numbers
 from bomkl._online import OnlineRegressor
 from bomkl._validation import check_as_many, check_choice, is_finite_number
 from bomkl.auto.constants import LARGEST
@@ -306,9 +305,8 @@ class AutoMKLRegressor(OnlineRegressor, AutoEstimator):
         first = not hasattr(self, "_learner")
         self._prepare(first)
         X = self._check_rows(X, first)
-        targets = np.asarray(_check_y(on_host(y), y_numeric=True, estimator=self), dtype=np.float64)
+        targets = checked_numbers(on_host(y))
         check_as_many(X.shape[0], len(targets), "targets")
-        assert_all_finite(targets, input_name="y")  # validate_data lets None through
         outside = np.abs(targets) > LARGEST
         if outside.any():
             row = int(outside.argmax())

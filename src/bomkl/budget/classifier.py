@@ -7,10 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import assert_all_finite, compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils import compute_class_weight
 
+from bomkl._labels import checked_labels
 from bomkl._online import OnlineClassifier
 from bomkl._validation import check_as_many, check_choice, check_class_weights, parameter_error
 from bomkl.budget.estimator import LARGEST_WEIGHT, EngineEstimator, Float, one_row
@@ -18,17 +17,6 @@ from bomkl.budget.growth import with_another_class
 from bomkl.combiners import CLASSIFICATION_LOSSES, Combiner, Hedge
 from bomkl.kernels import KernelLike
 from bomkl.learners import Learner
-
-
-def _labels(y: Any) -> NDArray[Any]:
-    """Check labels; whole numbers in an array need no check, which would take longer than to learn from a few rows."""
-    if type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "biu":
-        return y
-    labels: NDArray[Any] = column_or_1d(y, warn=True)
-    if labels.dtype.kind == "f":
-        assert_all_finite(labels, input_name="y")
-    check_classification_targets(labels)
-    return labels
 
 
 class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
@@ -233,7 +221,7 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
         else:
             self._check_settings_kept()
         X = self._check_rows(X, first)
-        y = _labels(y)
+        y = checked_labels(y)
         check_as_many(X.shape[0], len(y), "labels")
         if first:
             self._set_classes(y, classes)

@@ -7,10 +7,10 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import assert_all_finite
 
+from bomkl._labels import checked_numbers
 from bomkl._online import OnlineRegressor
-from bomkl._validation import check_not_negative, is_finite_number, parameter_error, validated
+from bomkl._validation import check_as_many, check_not_negative, is_finite_number, parameter_error
 from bomkl.budget.estimator import EngineEstimator, Float, one_row
 from bomkl.combiners import REGRESSION_LOSSES, Combiner, Hedge
 from bomkl.learners import Learner
@@ -211,11 +211,9 @@ class BudgetMKLRegressor(OnlineRegressor, EngineEstimator):
             self._check_parameters()
         else:
             self._check_settings_kept()
-        X, y = validated(
-            self, X, y, accept_sparse="csr", dtype=self._dtypes(first), order="C", reset=first, y_numeric=True
-        )
-        targets = np.asarray(y, dtype=np.float64)
-        assert_all_finite(targets, input_name="y")  # validate_data lets None through
+        X = self._check_rows(X, first)
+        targets = checked_numbers(y)
+        check_as_many(X.shape[0], len(targets), "targets")
         if (np.abs(targets) >= (limit := _largest_target(X.dtype))).any():
             raise ValueError(
                 f"y must be smaller than {limit:.3g} for {X.dtype}. Got {targets[np.abs(targets).argmax()]:.3g} "
