@@ -19,6 +19,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from time import perf_counter, sleep
 from typing import Any
@@ -148,23 +149,31 @@ def with_kills(counts: list[int], budget: int, workers: int, kills: int, every: 
 
 
 def with_a_killed_client(counts: list[int], budget: int, rounds: int) -> tuple[Any, int]:
-    """Kill the process of the client after some rounds, and learn on from its checkpoint in this one."""
+    """Let the process of a client die after some rounds, and learn on from its checkpoint in this one."""
     from bomkl import modelfile
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "checkpoint.bomkl"
         command = [sys.executable, "-m", "benchmarks.dask_kills", "--client", str(path), "--budget", str(budget)]
-        root = Path(__file__).parents[1]
-        with subprocess.Popen([*command, "--sizes", ",".join(map(str, counts))], cwd=root) as client:
-            written, last = 0, 0
-            while written < rounds and client.poll() is None:
-                now = path.stat().st_mtime_ns if path.exists() else 0
-                written, last = written + (now != last), now
-                sleep(0.002)
-            client.send_signal(signal.SIGKILL)
+        command += ["--sizes", ",".join(map(str, counts)), "--dies-after", str(rounds)]
+        died = subprocess.run(command, cwd=Path(__file__).parents[1], check=False).returncode
+        if died != -signal.SIGKILL:
+            raise RuntimeError(f"the client ended with {died} before {rounds} rounds")
         seen = modelfile.load(path).n_seen_
         with cluster(1) as (_, other):
             return on_dask(other, counts, budget, str(path)), seen
+
+
+def die_after(rounds: int) -> None:
+    """Let this process be killed when it has the sums of one more round than these."""
+    ends, end_round = count(1), Job.end_round
+
+    def counted(job: Job) -> None:
+        if next(ends) > rounds:
+            os.kill(os.getpid(), signal.SIGKILL)
+        end_round(job)
+
+    Job.end_round = counted  # type: ignore[method-assign]
 
 
 def hungry_partition(number: int, rows: int, hungry: str) -> Any:
@@ -255,6 +264,7 @@ def arguments() -> argparse.Namespace:
     options.add_argument("--kills", type=int, default=20)
     options.add_argument("--every", type=float, default=2.0, help="seconds between kills, on average")
     options.add_argument("--client", help="be the client that is killed, with this checkpoint")
+    options.add_argument("--dies-after", type=int, default=2, help="rounds after which that client is killed")
     options.add_argument("--sizes", type=lambda text: [int(part) for part in text.split(",")])
     return options.parse_args()
 
@@ -262,6 +272,7 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     given = arguments()
     if given.client:
+        die_after(given.dies_after)
         with cluster(1) as (_, client):
             on_dask(client, given.sizes, given.budget, given.client)
         return

@@ -94,7 +94,11 @@ def kill_again_and_again(server: Server, kills: int, seed: int) -> tuple[list[Cl
             server.kill()
             server.start(wait=chance.random() < 0.8, **quiet)
             bar.update()
-    time.sleep(0.5)
+    before = [len(client.acknowledged) for client in clients]
+    while any(
+        len(client.acknowledged) == count and client.is_alive() for client, count in zip(clients, before, strict=True)
+    ):
+        time.sleep(0.1)
     for client in clients:
         client.ended = True
     for client in clients:

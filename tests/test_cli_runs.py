@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import os
 import random
 import signal
@@ -28,8 +30,8 @@ def model(svm, tmp_path):
 # runs that are stopped
 
 
-def in_a_process(*args, stdin=None, stdout=None):
-    """Run a command in a process of its own, without the time that imports take."""
+def in_a_process(*args, stdin=None, stdout=None, begin=lambda: None):
+    """Run a command in a process of its own, without the time that imports take; `begin` is called there first."""
     child = os.fork()
     if child:
         return child
@@ -39,6 +41,7 @@ def in_a_process(*args, stdin=None, stdout=None):
             os.dup2(null if file is None else file, number)
         os.closerange(3, 1000)
         sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
+        begin()
         app([str(arg) for arg in args], standalone_mode=True)
     except SystemExit as done:
         os._exit(done.code or 0)
@@ -49,6 +52,31 @@ def in_a_process(*args, stdin=None, stdout=None):
 
 def exit_code(child):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def wait_for(condition, seconds=120):
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert condition()
+
+
+def signal_after(number, saves, seconds):
+    """Send this process a signal once it has saved so often and then worked for some seconds of processor time."""
+    save, saved = modelfile.save, itertools.count(1)
+
+    def start():
+        signal.setitimer(signal.ITIMER_PROF, max(seconds, 1e-6))
+
+    def counted(*args, **options):
+        save(*args, **options)
+        if next(saved) == saves:
+            start()
+
+    signal.signal(signal.SIGPROF, lambda *_: os.kill(os.getpid(), number))
+    modelfile.save = counted
+    if saves == 0:
+        start()
 
 
 def test_a_reader_that_goes_away(svm, model):
@@ -77,17 +105,12 @@ def test_runs_that_are_stopped_again_and_again_end_in_the_same_model(tmp_path, k
         "--resume",
         "-o",
     ]
-    assert bomkl(*args, tmp_path / "warm").exit_code == 0  # imports what children would import again and again
-    started = time.perf_counter()
-    assert exit_code(in_a_process(*args, tmp_path / "whole")) == 0
-    duration = time.perf_counter() - started
+    assert bomkl(*args, tmp_path / "whole").exit_code == 0  # imports what children would import again and again
     rng = random.Random(0)
     stops = 0
-    for _ in range(100):
-        child = in_a_process(*args, tmp_path / "m")
-        time.sleep(rng.uniform(0.05, duration / 3))
-        os.kill(child, kill)
-        code = exit_code(child)
+    for _ in range(100):  # 24 saves are needed in all, and each run is stopped after some
+        begin = functools.partial(signal_after, kill, saves=rng.randrange(6), seconds=rng.uniform(0, 0.02))
+        code = exit_code(in_a_process(*args, tmp_path / "m", begin=begin))
         if code == 0:
             break
         assert code in (-kill, 128 + kill), code
@@ -166,10 +189,7 @@ def test_a_signal_while_a_pipe_is_silent(tmp_path, stop):
     os.close(read)
     # More than a block and what is read ahead; the pipe stays open, so the command waits for more.
     os.write(write, svm_text(40_000).encode())
-    deadline = time.monotonic() + 30
-    while not (tmp_path / "m").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    time.sleep(0.5)
+    wait_for((tmp_path / "m").exists)
     os.kill(child, stop)
     assert exit_code(child) == 128 + stop
     os.close(write)
@@ -246,28 +266,19 @@ def test_predictions_of_a_run_that_goes_on(tmp_path):
 
 def test_two_trainers_of_one_model(svm, tmp_path):
     read, write = os.pipe()
-    first = in_a_process("train", "-", "-o", tmp_path / "m", stdin=read)
+    first = in_a_process("train", "-", "-o", tmp_path / "m", "--checkpoint-every", 1, stdin=read)
     os.close(read)
-    deadline = time.monotonic() + 30
-    while not (tmp_path / ".m.lock").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
+    os.write(write, svm_text(50).encode())
+    wait_for((tmp_path / "m").exists)
     refused = bomkl("train", svm, "-o", tmp_path / "m")
     assert refused.exit_code == 1
     assert refused.stderr == f"bomkl: error: {tmp_path / 'm'}: another process is writing this file\n"
-    os.write(write, svm_text(50).encode())
     os.close(write)
     assert exit_code(first) == 0
     assert sorted(os.listdir(tmp_path)) == ["m", "rows.svm"]
 
 
 # slow pipes
-
-
-def wait_for(condition, seconds=30):
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert condition()
 
 
 def csv_text(n):
@@ -332,7 +343,7 @@ def test_a_signal_before_the_first_block(tmp_path, stop, sent):
     os.close(read)
     os.write(write, sent.encode())
     wait_for((tmp_path / ".m.lock").exists)
-    time.sleep(0.3)
+    time.sleep(0.3)  # usually it waits for the pipe by then; any other moment is as good
     os.kill(child, stop)
     assert exit_code(child) == 128 + stop
     os.close(write)

@@ -4,6 +4,7 @@ import doctest
 import os
 import re
 import shlex
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,13 @@ CODE = re.compile(r"^```(python|pycon|sh)\n(.*?)^```$", re.DOTALL | re.MULTILINE
 NEEDS = {"river.md": "river", "onnx.md": "onnxruntime", "serving.md": "fastapi", "scaling.md": "dask.dataframe"}
 
 pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="the documentation is not part of this installation")
+
+
+def on_a_free_port(page: str) -> str:
+    """The text of a page with another port for its service, because something else may use the one that it names."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return page.replace("8471", str(probe.getsockname()[1]))
 
 
 def run_pycon(text: str, names: dict[str, Any], page: str) -> None:
@@ -56,7 +64,7 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(
         pytest.importorskip(NEEDS[page.name])
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "__main__"}
-    text = page.read_text(encoding="utf-8")
+    text = on_a_free_port(page.read_text(encoding="utf-8"))
     for match in CODE.finditer(text):
         kind, code = match.groups()
         line = text[: match.start()].count("\n") + 1

@@ -160,10 +160,10 @@ def test_a_kernel_that_uses_its_own_model_is_told_so(what):
     model = BudgetMKLClassifier([kernel, Linear()], SPA(), random_state=0).fit(X, y)
     before, use = content(model._engine.state()), [True]
     for call in (lambda: model.partial_fit(X, y), lambda: model.learn_one(X[0], 1)):
-        with pytest.raises(RuntimeError, match="cannot"):
+        with pytest.raises(RuntimeError, match=r"cannot be changed|cannot use the model"):
             call()
     if what in ("n_seen_", "predict"):
-        with pytest.raises(RuntimeError, match="cannot"):
+        with pytest.raises(RuntimeError, match=r"cannot be changed|cannot use the model"):
             model.predict(np.tile(X, (10, 1)))
     use = [False]
     assert content(model._engine.state()) == before
@@ -286,7 +286,7 @@ def test_a_process_forked_while_others_learn_can_use_the_model():
                     os._exit(7 if np.isfinite(model.decision_function(X[:500])).all() else 1)
                 except BaseException:
                     os._exit(2)
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 120
             while (ended := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < deadline:
                 time.sleep(0.01)
             if ended[0] == 0:

@@ -100,17 +100,17 @@ def _merge_auto(models: list[Any]) -> Any:
         if isinstance(model, AutoMKLClassifier) and model._labels.tolist() != first._labels.tolist():
             raise ValueError(
                 f"Model {number} knows the classes {model.classes_.tolist()}, but model 0 {first.classes_.tolist()}. "
-                "Declare all classes when the head learns: partial_fit(X, y, classes=...)."
+                "Declare all classes before the model is copied: partial_fit(X, y, classes=...)."
             )
         if [each.name for each in leader.components] != [each.name for each in leaders[0].components]:
             raise ValueError(
-                f"Model {number} has other kernels than model 0. Copy the head after {PRUNE_AT * model.budget} rows, "
-                "four budgets: by then kernels that do not help have been dropped."
+                f"Model {number} has other kernels than model 0. Copy a model only after it has learned from "
+                f"{PRUNE_AT * model.budget} rows, four budgets: by then it has dropped the kernels that do not help."
             )
         if not _same(origin, origins[0]):
             raise ValueError(
-                f"Model {number} did not start from the same head as model 0. Merging needs copies of one model "
-                "(pickle, copy.deepcopy or a model file) that were not loaded again while they learned."
+                f"Models {number} and 0 were not copied from one model at the same row. Copy it with copy.deepcopy, a "
+                "pickle or a model file, and do not copy or load the copies again while they learn."
             )
     merged = copy.deepcopy(first)
     gained = [i for i, leader in enumerate(leaders) if leader.seen > origins[0].seen]
@@ -128,12 +128,13 @@ def _round_learner(model: Any, number: int) -> RoundLearner:
     learner = model._learner
     if not isinstance(learner, RoundLearner):
         raise ValueError(
-            f'Model {number} has update="{model.update}" and drift={model.drift!r}. Only models with update="rounds" '
-            "are sums, which can be merged."
+            f'Model {number} has update="{model.update}" and drift={model.drift!r}. Only models with '
+            'update="rounds" and drift=None can be merged.'
         )
     if not learner.has_head:
         raise ValueError(
-            f"Model {number} has seen {learner.seen} rows, fewer than its budget of {model.budget}: there is no head."
+            f"Model {number} has learned from {learner.seen} rows, fewer than its budget of {model.budget}. Copy a "
+            "model only after its budget is full."
         )
     return learner
 

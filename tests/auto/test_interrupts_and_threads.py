@@ -105,10 +105,13 @@ def test_a_failed_call_leaves_the_generator_as_it_was(monkeypatch):
 def test_long_predictions_stop_soon():
     model = AutoMKLClassifier(300, random_state=0).fit(X[:600], LABELS[:600])
     many = np.tile(X, (200, 1))
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(KeyboardInterrupt), interrupted_after(0.2):
         model.predict(many)
-    assert time.perf_counter() - start < 20  # the whole takes much longer
+    seconds = time.process_time() - start
+    start = time.process_time()
+    model.predict(many[:40_000])
+    assert seconds < 20 * (time.process_time() - start)  # the processor time of all rows
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -161,29 +164,40 @@ def test_readers_see_the_model_between_two_calls(name):
     end, seen = time.monotonic() + READER_SECONDS, []
     stop = threading.Event()
 
+    def somebody_has_seen(rows):
+        while not any(n >= rows for n, _ in tuple(seen)) and not stop.wait(0.001):
+            pass
+
     def write():
         try:
-            done = 40
-            while time.monotonic() < end and done + 37 <= len(X):
+            somebody_has_seen(done := 40)
+            while (time.monotonic() < end or done == 40) and done + 37 <= len(X):
                 model.partial_fit(X[done : done + 37], y[done : done + 37])
                 expected.partial_fit(X[done : done + 37], y[done : done + 37])
                 done += 37
                 at[done] = expected.predict(probe)
+            somebody_has_seen(77)
         finally:
             stop.set()
 
     def read():
-        while not stop.is_set():
-            revived = pickle.loads(content(model))
-            seen.append((revived.n_seen_, revived.predict(probe)))
-            assert len(model.predict(probe)) == len(probe)
-            assert abs(model.kernel_weights_.sum() - 1) < 1e-9
-            assert model.support_vectors_.shape[1] == 4
-            assert model.n_support_.sum() >= 0
-            assert model.nbytes_ > 0
-            if hasattr(model, "classes_"):
-                proba = model.predict_proba(probe)
-                assert np.allclose(proba.sum(axis=1), 1)
+        try:
+            while not stop.is_set():
+                read_once()
+        finally:
+            stop.set()  # nobody waits for a reader that has failed
+
+    def read_once():
+        revived = pickle.loads(content(model))
+        seen.append((revived.n_seen_, revived.predict(probe)))
+        assert len(model.predict(probe)) == len(probe)
+        assert abs(model.kernel_weights_.sum() - 1) < 1e-9
+        assert model.support_vectors_.shape[1] == 4
+        assert model.n_support_.sum() >= 0
+        assert model.nbytes_ > 0
+        if hasattr(model, "classes_"):
+            proba = model.predict_proba(probe)
+            assert np.allclose(proba.sum(axis=1), 1)
 
     in_threads(write, *[read] * 4)
     for n, scores in seen:

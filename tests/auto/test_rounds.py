@@ -237,7 +237,7 @@ def test_an_error_in_the_middle_changes_nothing():
 def test_rounds_with_drift_are_refused():
     with pytest.raises(ValueError, match="never forgets"):
         AutoMKLClassifier(update="rounds", drift="adapt").fit(X, Y)
-    with pytest.raises(ValueError, match="update"):
+    with pytest.raises(ValueError, match="'update' parameter"):
         AutoMKLClassifier(update="batch").fit(X, Y)
 
 

@@ -46,6 +46,7 @@ def broken(budget=None, random_state=0):
 
 register_algorithm("toy", lambda budget=None, random_state=0: Toy(0.0, random_state))
 register_algorithm("slow toy", lambda budget=None, random_state=0: Toy(0.0005, random_state))
+register_algorithm("waits", lambda budget=None, random_state=0: Toy(600.0 * (random_state > 1), random_state))
 register_algorithm("broken", broken)
 '''
 

@@ -141,7 +141,7 @@ class Browser:
         self._session = "/session/" + self._until_up({"capabilities": capabilities})["sessionId"]
 
     def _until_up(self, body: dict[str, Any]) -> Any:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while True:
             try:
                 return self.post("/session", body)
@@ -157,7 +157,7 @@ class Browser:
         )
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
-            with opener.open(request, timeout=60) as answer:
+            with opener.open(request, timeout=120) as answer:
                 return json.loads(answer.read())["value"]
         except urllib.error.URLError as error:
             if isinstance(error.reason, ConnectionError):
@@ -172,7 +172,7 @@ class Browser:
         with contextlib.suppress(OSError):
             urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=20).close()
         self.process.terminate()
-        self.process.wait(20)
+        self.process.wait(120)
 
 
 @pytest.fixture(params=[(1280, 800, False), (390, 844, True)], ids=["desktop", "phone"])

@@ -80,8 +80,10 @@ def test_interrupts(cases, model, stream, digest, request):
         was, reaction = interrupted(lambda: trial.partial_fit(more, labels), rng.uniform(0, times[1]))
         if was:
             reactions.append(reaction)
-            assert digest(trial) == before
-            trial.partial_fit(*halves[1])
+            # within microseconds of its end, an interrupted call of a Budget model may have learned (docs/promises.md)
+            assert digest(trial) == before or (not hasattr(trial, "_learner") and digest(trial) == expected)
+            if digest(trial) == before:
+                trial.partial_fit(*halves[1])
         assert digest(trial) == expected
     if reactions:
         median = float(np.median(reactions))

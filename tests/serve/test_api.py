@@ -214,7 +214,7 @@ def test_a_service_goes_on_from_a_model_file(serving, stream, tmp_path):
     assert served == model_bytes(model.partial_fit(X[100:], labels[100:]), tmp_path)
     with serving(model_file=path) as client:
         assert client.state()["rows"] == 100
-    with pytest.raises(ValueError, match="was begun differently"), serving():
+    with pytest.raises(ValueError, match="was started with other options"), serving():
         pass
 
 

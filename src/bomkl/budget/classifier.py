@@ -306,6 +306,6 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
         weights: Float = self._sample_weights(X, sample_weight) * by_class[indices]
         if (weights > LARGEST_WEIGHT).any():
             raise parameter_error(
-                owner, "class_weight", f"at most {LARGEST_WEIGHT:g}, sample_weight multiplied in", given
+                owner, "class_weight", f"at most {LARGEST_WEIGHT:g}, after multiplication with sample_weight", given
             )
         return weights

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
@@ -15,7 +16,14 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from bomkl._core import Engine32, Engine64, after_fork_in_child, after_fork_in_parent, before_fork
+from bomkl._core import (
+    Engine32,
+    Engine64,
+    NotFiniteError,
+    after_fork_in_child,
+    after_fork_in_parent,
+    before_fork,
+)
 from bomkl._guard import changing, unchanged_on_error
 from bomkl._repr import ShowsState, State, bytes_text, top_kernels
 from bomkl._validation import (
@@ -46,6 +54,17 @@ LARGEST_WEIGHT = 1e6  # with larger weights steps could leave the range of singl
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=before_fork, after_in_parent=after_fork_in_parent, after_in_child=after_fork_in_child)
+
+
+@contextmanager
+def _rows_counted_from(first: int) -> Iterator[None]:
+    """Let errors of the engine name rows by their place in X, of which it was given a part."""
+    try:
+        yield
+    except NotFiniteError as error:
+        if not first:
+            raise
+        raise NotFiniteError(re.sub(r"\brow (\d+)", lambda row: f"row {int(row[1]) + first}", str(error))) from None
 
 
 def _plain(array: Any, dtype: Any) -> NDArray[Any]:
@@ -107,9 +126,9 @@ class EngineEstimator(ShowsState, BaseEstimator):  # type: ignore[misc]
         for kernel in self._kernel_list() if learner.needs_fourier_transform else []:
             if not getattr(kernel, "has_fourier_transform", False):
                 raise ValueError(
-                    f"The 'kernels' parameter of {owner} must hold kernels with a Fourier transform only, which {name} "
-                    f"takes its features from; {kernel_name(kernel)} is not known to have one. "
-                    "Take Gaussian, Exponential, Cauchy and Laplacian, such as bomkl.kernels.paper_gaussians()."
+                    f"The 'kernels' parameter of {owner} must hold kernels with a Fourier transform, because {name} "
+                    f"computes its features from it. Got {kernel_name(kernel)} instead. Use Gaussian, Exponential, "
+                    "Cauchy or Laplacian kernels, such as bomkl.kernels.paper_gaussians()."
                 )
 
     def _kernel_list(self) -> list[KernelLike]:
@@ -261,7 +280,8 @@ class EngineEstimator(ShowsState, BaseEstimator):  # type: ignore[misc]
                 weight, delta = (None if each is None else each[part] for each in (given, deltas))
                 rows = self._engine_rows(X if part == slice(0, len(targets)) else X[part])
                 last = part.stop == len(targets)
-                scores.append(self._engine.learn(rows, targets[part], weight, delta, self._n_threads(), last))
+                with _rows_counted_from(part.start):
+                    scores.append(self._engine.learn(rows, targets[part], weight, delta, self._n_threads(), last))
         return scores[0] if len(scores) == 1 else np.concatenate(scores)
 
     def _learn_one(self, x: Any, target: float) -> Any:

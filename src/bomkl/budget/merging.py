@@ -65,7 +65,7 @@ def _with_mean_weights(models: list[Any], states: list[Any], seeds: set[int]) ->
     """Models of the same Fourier features are vectors of weights, and their mean is the mean of these."""
     if len(seeds) > 1:
         raise ValueError(
-            "Models with the learner FOGD can be merged if they have the same frequencies only. Give all of them the "
+            "Models with the learner FOGD can only be merged if they have the same frequencies. Give all of them the "
             "same random_state, an int."
         )
     mean = np.mean([state["feature_weights"] for state in states], axis=0)

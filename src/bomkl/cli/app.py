@@ -9,7 +9,7 @@ import typer
 from bomkl.cli.convert import convert
 from bomkl.cli.inspect import inspect
 from bomkl.cli.learn import evaluate, train
-from bomkl.cli.options import command
+from bomkl.cli.options import HELP_FLAGS, command, name_values
 from bomkl.cli.predict import predict, score
 from bomkl.cli.service import push, replay, serve
 
@@ -18,7 +18,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=HELP_FLAGS,
 )
 app.command("train")(command(train))
 app.command("predict")(command(predict))
@@ -63,8 +63,8 @@ def reproduce(context: typer.Context) -> None:
     """Reproduce the tables and the figure of the paper."""
     from bomkl.cli.experiments import reproduce as run
 
-    real = typer.Typer(add_completion=False, rich_markup_mode=None)
-    real.command()(run)
+    real = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=HELP_FLAGS)
+    real.command()(name_values(run))
     real(args=context.args, prog_name="bomkl reproduce")
 
 
@@ -82,7 +82,8 @@ def bench(
     what: Annotated[
         str,
         typer.Argument(
-            help="Name of the benchmark, such as speed, targets, peers or all. It gets all further options."
+            help="Name of the benchmark, such as speed, targets, peers or all. It gets all further options.",
+            metavar="WHAT",
         ),
     ] = "speed",
 ) -> None:

@@ -8,13 +8,19 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from bomkl.cli.options import EXIT_FAILED, EXIT_USAGE
+from bomkl.cli.options import EXIT_FAILED, EXIT_USAGE, HELP_FLAGS
 from bomkl.cli.signals import EXIT_INTERRUPTED
 
 if TYPE_CHECKING:
     from bomkl.experiments.pipeline import Outcome
 
-datasets_app = typer.Typer(help="List, fetch and locate the paper's data sets.", no_args_is_help=True)
+datasets_app = typer.Typer(
+    help="List, fetch and locate the paper's data sets.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    context_settings=HELP_FLAGS,
+)
 
 
 def reproduce(
@@ -24,7 +30,7 @@ def reproduce(
     algorithms: Annotated[list[str] | None, typer.Option(help="Only these algorithms, separated by commas.")] = None,
     runs: Annotated[
         int | None,
-        typer.Option(help="Number of permutations of the rows.  [default: 10, with --quick 3]", show_default=False),
+        typer.Option(help="Number of permutations of the rows.", show_default="10, with --quick 3"),
     ] = None,
     jobs: Annotated[int, typer.Option(help="Number of parallel processes.")] = 2,
     out: Annotated[Path, typer.Option(help="Folder for the results, the figures and the report.")] = Path(
@@ -34,7 +40,7 @@ def reproduce(
         bool, typer.Option("--quick", help="Only german, svmguide3 and magic04, with 3 permutations.")
     ] = False,
     plugin: Annotated[
-        list[Path] | None, typer.Option(help="Python file that registers algorithms or data sets.")
+        list[Path] | None, typer.Option(help="Python file that registers algorithms or data sets (may be repeated).")
     ] = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run again what failed before.")] = False,
     offline: Annotated[bool, typer.Option("--offline", help="Download nothing.")] = False,
@@ -118,7 +124,7 @@ def list_datasets() -> None:
 
 
 @datasets_app.command("fetch")
-def fetch_dataset(name: Annotated[str, typer.Argument(help="Name of the data set, or 'all'.")]) -> None:
+def fetch_dataset(name: Annotated[str, typer.Argument(help="Name of the data set, or all.", metavar="NAME")]) -> None:
     """Find a data set, or download and convert it, and print the path of the file."""
     from bomkl.experiments.converters import DataFileError
     from bomkl.experiments.datasets import MissingDataError, fetch, get_spec, registry

@@ -12,20 +12,23 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_args, get_origin, get_type_hints
 
 import typer
+from typer.models import OptionInfo
 
 from bomkl._stream_options import StreamOptions
 from bomkl.cli.signals import Stopped, stopped_by_signals
 
 EXIT_FAILED, EXIT_USAGE, EXIT_BROKEN_PIPE = 1, 2, 141
+HELP_FLAGS = {"help_option_names": ["-h", "--help"]}
 ALGORITHM_NAMES = ("auto", "auto-regression", "BudgetMKLClassifier", "BudgetMKLRegressor", "SPA", "RBP", "BOGD", "BPAS")
 
 # Messages of the library name its parameters; here they are options.
 _OPTION_NAMES = {
     "zero_based=True": "--zero-based",
     "categorical='hash'": "--categorical hash",
+    "categorical='error'": "--categorical error",
     "with 'ignore'": "with --ignore",
     "The 'n_features' parameter of open_stream": "--features",
     "missing='skip'": "--missing skip",
@@ -120,7 +123,10 @@ class AlgorithmOptions:
     parameter: Annotated[
         list[str] | None,
         typer.Option(
-            "--parameter", "-p", help="NAME=VALUE, such as learner.eta=0.2 or kernels='[Gaussian(0.5), Linear()]'."
+            "--parameter",
+            "-p",
+            help="A setting, such as learner.eta=0.2 or kernels='[Gaussian(0.5), Linear()]' (may be repeated).",
+            metavar="NAME=VALUE",
         ),
     ] = None
     config: Annotated[
@@ -148,6 +154,8 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             ]
         else:
             parameters.append(parameter.replace(annotation=hints[name]))
+    for parameter in parameters:
+        _name_value(parameter.annotation)
     keyword_only = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
 
     @functools.wraps(function)
@@ -165,7 +173,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             _give_up_output()
             sys.exit(stop.exit_code)
         except MemoryError:
-            fail("out of memory; a --budget bounds what a model needs")
+            fail("out of memory. Use a smaller --budget, or give one: it bounds what a model needs")
         except UsageError as error:
             fail(_message(error), EXIT_USAGE)
         except (ValueError, OSError) as error:
@@ -179,6 +187,28 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     run.__signature__ = inspect.Signature(keyword_only)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+def name_values(function: Callable[..., None]) -> Callable[..., None]:
+    """Let ``--help`` name the values of a command's options as the documentation does."""
+    function.__annotations__ = get_type_hints(function, include_extras=True)
+    for hint in function.__annotations__.values():
+        _name_value(hint)
+    return function
+
+
+def _name_value(hint: Any) -> None:
+    kind, *about = get_args(hint) or [hint]
+    if about and isinstance(about[0], OptionInfo) and about[0].metavar is None and kind is not bool:
+        about[0].metavar = value_name(kind)
+
+
+def value_name(kind: Any) -> str:
+    """Name what an option takes, looking into optional values and lists."""
+    inner = next((each for each in get_args(kind) if each is not type(None)), kind)
+    if get_origin(inner) is list:
+        inner = get_args(inner)[0]
+    return {"int": "N", "float": "X", "Path": "PATH"}.get(getattr(inner, "__name__", ""), "TEXT")
 
 
 @contextlib.contextmanager

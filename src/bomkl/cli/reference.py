@@ -89,9 +89,9 @@ def _section(name: str, function: Callable[..., Any]) -> str:
             continue
         kind, about = get_args(hints[parameter.name])[:2]
         if isinstance(about, ArgumentInfo):
-            usage.append(about.metavar or parameter.name.upper())
+            usage.append(_argument(parameter.name, kind, about, parameter.default))
         elif parameter.default is inspect.Parameter.empty:
-            usage.append(f"{_flags(parameter.name, about)[0]} {_value_name(kind)}")
+            usage.append(f"{_flags(parameter.name, about)[0]} {about.metavar or options.value_name(kind)}")
         if title := groups.get((parameter.name, about.help)):
             shared.append(title)
         else:
@@ -119,8 +119,13 @@ def _table(rows: list[str]) -> list[str]:
 
 def _row(name: str, kind: Any, about: Any, default: Any) -> str:
     is_argument = isinstance(about, ArgumentInfo)
-    spelled = f"`{about.metavar or name.upper()}`" if is_argument else _spelling(name, kind, about)
+    spelled = f"`{_argument(name, kind, about, default)}`" if is_argument else _spelling(name, kind, about)
     return f"| {spelled} | {about.help or ''} | {_default(default, about)} |"
+
+
+def _argument(name: str, kind: Any, about: ArgumentInfo, default: Any) -> str:
+    shown = f"{about.metavar or name.upper()}{'...' * (get_origin(kind) is list)}"
+    return shown if default is inspect.Parameter.empty else f"[{shown}]"
 
 
 def _flags(name: str, about: OptionInfo) -> list[str]:
@@ -135,18 +140,10 @@ def _given_flags(about: OptionInfo) -> list[str]:
 def _spelling(name: str, kind: Any, about: OptionInfo) -> str:
     flags = _flags(name, about)
     if kind is not bool:
-        flags = [f"{flag} {_value_name(kind)}" for flag in flags]
+        flags = [f"{flag} {about.metavar or options.value_name(kind)}" for flag in flags]
     elif not _given_flags(about):
         flags.append(f"--no-{flags[0][2:]}")
     return ", ".join(f"`{flag}`" for flag in flags)
-
-
-def _value_name(kind: Any) -> str:
-    """Name what an option takes, looking into optional values and lists."""
-    inner = next((each for each in get_args(kind) if each is not type(None)), kind)
-    if get_origin(inner) is list:
-        inner = get_args(inner)[0]
-    return {"int": "N", "float": "X", "Path": "PATH"}.get(getattr(inner, "__name__", ""), "TEXT")
 
 
 def _default(value: Any, about: Any) -> str:

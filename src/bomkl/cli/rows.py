@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from bomkl.modelfile import Model
     from bomkl.streams import Schema, Stream
 
-Inputs = Annotated[
-    list[str], typer.Argument(help="Files, folders, globs, or - for standard input.", metavar="INPUT...")
-]
+Inputs = Annotated[list[str], typer.Argument(help="Files, folders, globs, or - for standard input.", metavar="INPUT")]
 ModelPath = Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")]
 MOST_CLASSES = 1000
 

@@ -19,7 +19,7 @@ def serve(
     data: Annotated[str, typer.Option(help="Folder for the log and the snapshots.", metavar="DIR")],
     model: Annotated[
         str,
-        typer.Argument(help="Model file that a new folder starts from, or auto for an empty model.", metavar="[MODEL]"),
+        typer.Argument(help="Model file that a new folder starts from, or auto for an empty model.", metavar="MODEL"),
     ] = "auto",
     model_option: Annotated[str | None, typer.Option("--model", help="The same as MODEL.", show_default=False)] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
@@ -84,7 +84,7 @@ def serve(
 
 
 def push(
-    inputs: Annotated[list[str], typer.Argument(help="Files, globs, or - for standard input.", metavar="INPUT...")],
+    inputs: Annotated[list[str], typer.Argument(help="Files, globs, or - for standard input.", metavar="INPUT")],
     rows: RowOptions,
     url: Annotated[str, typer.Option(help="Address of the service.")] = "http://127.0.0.1:8000",
     rate: Annotated[

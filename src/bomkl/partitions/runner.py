@@ -55,7 +55,7 @@ class Runner(ABC):
             if idle == _IDLE_ATTEMPTS:
                 with named(next(iter(left.values()))[1][0], self.place(next(iter(left.values()))[1][0])):
                     raise ValueError(
-                        "workers died again and again while they worked on it, most likely for want of memory. Use "
+                        "workers died again and again while they worked on it, most likely because memory ran out. Use "
                         "smaller partitions, fewer workers, or workers with more memory."
                     )
 

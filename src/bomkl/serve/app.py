@@ -252,7 +252,7 @@ class Intake:
         """Read a body and its content type; the body counts until the block ends."""
         if "content-encoding" in request.headers:
             raise RefusedError(
-                415, "Content-Encoding must not be there: bodies are not compressed.", "Content-Encoding"
+                415, "Content-Encoding must be absent: send bodies that are not compressed.", "Content-Encoding"
             )
         parts, size = [], 0
         try:
@@ -266,7 +266,7 @@ class Intake:
                 parts.append(part)
             yield b"".join(parts), request.headers.get("content-type", "")
         except ClientDisconnect:  # nobody will read the answer; without one, the log would show a traceback
-            raise RefusedError(400, "The body broke off.", "body") from None
+            raise RefusedError(400, "The body was cut off.", "body") from None
         finally:
             self.bytes -= size
 

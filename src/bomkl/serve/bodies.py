@@ -62,7 +62,9 @@ class PredictRows(_Body):
     @model_validator(mode="after")
     def _as_many(self) -> PredictRows:
         if self.ids is not None and len(self.ids) != len(self.rows):
-            raise ValueError(f"ids must be as many as rows, {len(self.rows)}. Got {len(self.ids)} instead.")
+            raise ValueError(
+                f"ids must have one value for each of the {len(self.rows)} rows. Got {len(self.ids)} instead."
+            )
         return self
 
 
@@ -82,7 +84,7 @@ class LearnRows(_Body):
     @model_validator(mode="after")
     def _as_many(self) -> LearnRows:
         if len(self.y) != len(self.rows):
-            raise ValueError(f"y must be as many as rows, {len(self.rows)}. Got {len(self.y)} instead.")
+            raise ValueError(f"y must have one value for each of the {len(self.rows)} rows. Got {len(self.y)} instead.")
         return self
 
 

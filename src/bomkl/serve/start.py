@@ -65,7 +65,9 @@ def set_up(folder: str, log: Log, start: Start, model_file: str | None) -> None:
             start = replace(Start(), model=hashlib.file_digest(file, "sha256").hexdigest())
     if (before := log.fact("start")) is not None:
         if difference := Start(**before).difference(start):
-            raise LogError(f"{folder}: was begun differently ({difference}). Use the same options, or another folder.")
+            raise LogError(
+                f"{folder}: was started with other options ({difference}). Use the same options, or another folder."
+            )
         return
     columns = None
     if model_file is not None:
@@ -96,7 +98,7 @@ def columns_of(estimator: Any) -> Columns | None:
     )
     if labels == "integer" and any(label != int(label) for label in classes):
         raise LogError(
-            f"The classes of the model, {classes}, are not whole numbers, which a service cannot tell apart."
+            f"The labels of the model must be whole numbers, texts or booleans for a service. Got {classes} instead."
         )
     return Columns(kinds, labels, classes, closed=getattr(estimator, "_declared", True), tables=tables)
 

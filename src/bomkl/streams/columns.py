@@ -31,7 +31,7 @@ def infer_column(name: str, cells: Cells, options: StreamOptions, file: str) -> 
         return Column(name, "hash")
     if options.categorical == "error":
         text = next(str(cell) for cell in cells if not _is_number(cell))
-        raise StreamError(f"{file}: column {name}: holds strings such as {text!r}, and strings were not to be encoded")
+        raise StreamError(f"{file}: column {name}: holds strings such as {text!r}, which categorical='error' refuses")
     return widen_column(Column(name, "vocabulary"), cells, options, file)
 
 

@@ -194,7 +194,7 @@ def _checked(columns: list[tuple[Any, Cells]], n_rows: int = 0, sparse: bool = F
             raise TableError(f"The names of columns must be texts or whole numbers. Got {name!r} instead.")
         name = int(name) if isinstance(name, np.integer) else name
         if name in named:
-            raise TableError(f"The column {name!r} is there twice. Names of columns must differ.")
+            raise TableError(f"The column {name!r} is there twice. Column names must differ.")
         named[name] = cells
     return Table(named, lengths.pop() if lengths else n_rows, sparse)
 
