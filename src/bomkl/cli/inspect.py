@@ -42,8 +42,9 @@ def _description(content: dict[str, Any]) -> list[str]:
         ]
     if notes := content["notes"]:
         state = "complete" if notes["row"] == 0 and notes["done_passes"] else f"stopped at row {notes['row']}"
-        lines += ["", f"{'trained on':<12} {' '.join(notes['inputs'])}: {notes['done_passes']} passes, {state}"]
-        lines += [f"{'settings':<12} {_plain(notes['settings'])}", ""]
+        passes = f"{notes['done_passes']} pass{'es' if notes['done_passes'] != 1 else ''}"
+        lines += ["", f"{'trained on':<12} {' '.join(notes['inputs'])}: {passes}, {state}"]
+        lines += [f"{'settings':<12} {_plain(_given(notes['settings']))}", ""]
         metric = short_name(str(notes["history"][0].get("metric", "error"))) if notes["history"] else "error"
         lines.append(f"{'rows':>12} {metric:>11} {'since last':>11} {'SVs':>9}  top kernel")
         lines += [
@@ -52,6 +53,13 @@ def _description(content: dict[str, Any]) -> list[str]:
             for entry in notes["history"]
         ]
     return lines
+
+
+def _given(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that were given, those of the rows and of the algorithm among them."""
+    inner = {name: value for each in settings.values() if isinstance(each, dict) for name, value in each.items()}
+    outer = {name: value for name, value in settings.items() if not isinstance(value, dict)}
+    return {name: value for name, value in {**outer, **inner}.items() if value is not None}
 
 
 def _describe(estimator: Any, notes: dict[str, Any]) -> dict[str, Any]:
