@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bomkl.experiments import algorithms
-from bomkl.experiments.datasets import DatasetSpec, unregister_dataset
+from bomkl.experiments.datasets import DatasetSpec
 from bomkl.experiments.pipeline import Request, reproduce
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -47,12 +47,9 @@ def test_a_data_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BOMKL_DATA", "data")
     Path("my_data.py").write_text(spec)
     algorithms.load_plugin(Path("my_data.py"))
-    try:
-        names = re.findall(r'--algorithms "(.*?)"', command)[0].split(",")
-        request = Request(tables=(1,), datasets=("circles",), algorithms=tuple(names), runs=2, out=tmp_path / "out")
-        outcome = reproduce(request)
-    finally:
-        unregister_dataset("circles")
+    names = re.findall(r'--algorithms "(.*?)"', command)[0].split(",")
+    request = Request(tables=(1,), datasets=("circles",), algorithms=tuple(names), runs=2, out=tmp_path / "out")
+    outcome = reproduce(request)
     assert outcome.failures == ()
     (block,) = outcome.blocks
     assert [entry.algorithm for entry in block.entries] == names

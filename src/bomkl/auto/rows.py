@@ -35,7 +35,7 @@ from bomkl.auto.geometry import Float, Geometry, Views
 from bomkl.auto.growth import Growth
 from bomkl.auto.one_row import Step, one_row_of
 from bomkl.auto.rebuild import Fitting, HostFitting, Mapper, Rebuild, in_order, one_blas_thread, target_scale
-from bomkl.auto.row_arrays import checked, dense_rows, on_processor, rows_for
+from bomkl.auto.row_arrays import checked, on_processor, rows_for
 from bomkl.auto.row_state import load_row_learner, row_learner_state
 from bomkl.auto.sample import Sample
 from bomkl.auto.saved import Saved, State
@@ -205,11 +205,6 @@ class RowLearner:
 
     def _unscaled(self, scores: float | Float | None) -> float | Float | None:
         return None if scores is None else scores * self.spread + self.centre
-
-    def component_scores(self, X: Any) -> Float:
-        """Scores of each living component, (n, components, outputs), of scaled targets."""
-        scorers = [component.scorer() for component in self.components]
-        return np.hstack(self._component_scores(dense_rows(X, 0, X.shape[0]), self.components, scorers, map))
 
     def add_class(self) -> None:
         """Make room for a class that has not been seen before."""

@@ -106,11 +106,6 @@ def register_dataset(spec: DatasetSpec) -> None:
     _registered[spec.name] = spec
 
 
-def unregister_dataset(name: str) -> None:
-    """Remove a data set that `register_dataset` added."""
-    del _registered[name]
-
-
 def get_spec(name: str) -> DatasetSpec:
     """Return the data set of that name, whatever its case; an unknown one raises with the nearest spelling."""
     return registry()[resolve_name("data set", name, registry())]

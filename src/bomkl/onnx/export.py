@@ -34,7 +34,7 @@ def to_onnx(estimator: Any) -> ModelProto:
     -------
     model : onnx.ModelProto
         Its outputs are, for a classifier, ``label`` (of the type of ``classes_``), ``margins`` (as
-        `decision_function`) and, where the classifier has them, ``probabilities``; for a regressor ``prediction``.
+        `decision_function`) and, if the classifier has them, ``probabilities``; for a regressor ``prediction``.
 
     Examples
     --------

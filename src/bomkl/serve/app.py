@@ -27,8 +27,9 @@ from bomkl.serve.bodies import ARROW, JSON, NDJSON, Label, Parsed, Parser, label
 from bomkl.serve.errors import RefusedError
 from bomkl.serve.guard import Guard
 from bomkl.serve.learner import Learner
-from bomkl.serve.service import Service, Work
+from bomkl.serve.service import Service
 from bomkl.serve.traffic import Traffic, gauges
+from bomkl.serve.work import Work
 
 MOST_BYTES = 16 * 2**20
 MOST_BYTES_TOGETHER = 8 * MOST_BYTES  # of the bodies of all requests that are not answered yet; small ones may pass
@@ -366,7 +367,8 @@ def _add_reading(app: FastAPI, service: Service, traffic: Traffic) -> None:
 
 
 def _state(learner: Learner, service: Service, curves: bool) -> dict[str, Any]:
-    columns = service.columns
+    ledger = service.ledger
+    columns = ledger.columns
     state: dict[str, Any] = {
         "version": __version__,
         "task": None if columns is None or columns.labels is None else _TASKS[columns.labels == "number"],
@@ -375,7 +377,7 @@ def _state(learner: Learner, service: Service, curves: bool) -> dict[str, Any]:
         "kernels": learner.kernels(),
         "kernel_weights": learner.kernel_weights() if learner.fitted else [],
         "columns": [] if columns is None else [{"name": n, "kind": kind} for n, kind in columns.kinds.items()],
-        "labels": {"waiting": service.waiting, "expired": service.expired, "timeout": service.settings.label_timeout},
+        "labels": {"waiting": ledger.waiting, "expired": ledger.expired, "timeout": service.settings.label_timeout},
         "queued": service.queued,
         "memory": {"model_bytes": learner.estimator.nbytes_ if learner.fitted else 0},
         "log": {"entries": learner.seq, "snapshot_failure": service.snapshot_failure},

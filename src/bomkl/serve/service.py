@@ -19,16 +19,17 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from bomkl.serve.columns import Columns
-from bomkl.serve.errors import RefusedError, beside
+from bomkl.serve.errors import RefusedError
 from bomkl.serve.learner import BULK_BATCH, MICRO_BATCH, Learner
-from bomkl.serve.log import Entry, Log
+from bomkl.serve.ledger import Ledger
+from bomkl.serve.log import Entry, Known, Log
 from bomkl.serve.snapshots import Snapshots
-from bomkl.serve.start import Start, stored_columns, takes_tables
+from bomkl.serve.start import takes_tables
+from bomkl.serve.work import Work
 
 _TICK = 0.5  # seconds between looks at rows that wait too long for their label
 _SECONDS_BETWEEN_SNAPSHOTS = 10.0
@@ -60,43 +61,6 @@ class ServiceSettings:
     most_queued: int = 50_000
 
 
-@dataclass
-class Work:
-    """One request on its way.
-
-    Parameters
-    ----------
-    rows : sequence of mappings
-        Rows as they came; empty for labels.
-    where : sequence of str
-        What messages call each row.
-    labels : sequence or None
-        Labels to learn; None for predictions.
-    ids : sequence of str or None
-        Names of rows that wait for their label, or of the labels' rows.
-    key : str or None
-        The idempotency key.
-    fingerprint : str
-        Tells requests with the same key apart.
-    """
-
-    rows: Sequence[Mapping[str, Any]]
-    where: Sequence[str]
-    labels: Sequence[Any] | None = None
-    ids: Sequence[str] | None = None
-    key: str | None = None
-    fingerprint: str = ""
-    cells: list[list[Any]] = field(default_factory=list)
-    columns: Columns | None = None
-    entry: Entry | None = None
-    waiters: list[asyncio.Future[Any]] = field(default_factory=list)
-
-    @property
-    def size(self) -> int:
-        """Number of rows."""
-        return len(self.where)
-
-
 class Service:
     """Learns and predicts for many clients at once.
 
@@ -115,14 +79,11 @@ class Service:
     def __init__(self, folder: str, log: Log, learner: Learner, settings: ServiceSettings) -> None:
         self.folder, self.settings = folder, settings
         self.started = time.time()
-        self.task = Start.of(log).task
         self.snapshots = Snapshots(folder)
-        self.columns = stored_columns(log)
-        self.waiting, self.expired = log.count_waiting(), int(log.fact("expired") or 0)
+        self.ledger = Ledger(log, settings.most_waiting, takes_tables(learner.estimator))
         self.failed: str | None = None
         self.snapshot_failure: str | None = None
         self._log, self._learner = log, learner
-        self._tables = takes_tables(learner.estimator)
         self._to_log: deque[Work] = deque()
         self._to_learn: deque[Work] = deque()
         self._to_predict: deque[Work] = deque()
@@ -258,29 +219,29 @@ class Service:
 
     def _transact(self, batch: list[Work], replies: dict[int, Any], tend: bool) -> None:
         """Write to the log what waits for it, all in one commit."""
-        before = self.columns, self.waiting, self.expired
         outcomes: list[tuple[list[asyncio.Future[Any]], Any]] = []
         stored: list[Work] = []
         try:
-            self._log.begin()
+            self.ledger.begin()
             for work in batch:
                 try:
-                    reply = self._store(work)
+                    known = self.ledger.store(work)
                 except RefusedError as error:
-                    reply = error
-                if reply is None:
+                    outcomes.append((work.waiters, error))
+                    continue
+                if known is None:
                     stored.append(work)
-                elif reply is not _LATER:
+                    if work.entry is not None and work.keys:
+                        with self._lock:
+                            self._unstored[work.entry.seq] = work
+                elif (reply := self._answer_to(known, work)) is not _LATER:
                     outcomes.append((work.waiters, reply))
             for seq, reply in replies.items():
                 self._log.set_reply(seq, reply)
             if tend:
                 self._tend()
-            if self.columns != before[0]:
-                self._log.set_fact("columns", self.columns and self.columns.to_dict())
-            self._log.commit()
+            self.ledger.commit()
         except sqlite3.Error as error:
-            self.columns, self.waiting, self.expired = before
             self._undo(stored)
             refused = disk_error(error)
             self._settle([([w for work in batch for w in work.waiters], refused)])
@@ -297,7 +258,7 @@ class Service:
 
     def _undo(self, stored: list[Work]) -> None:
         try:
-            self._log.rollback()
+            self.ledger.rollback()
         except sqlite3.Error as error:  # also reading fails; the next transaction will tell
             print(f"bomkl: the log cannot be read: {error}", file=sys.stderr)
         with self._lock:
@@ -305,94 +266,21 @@ class Service:
                 if work.entry is not None:
                     self._unstored.pop(work.entry.seq, None)
 
-    def _store(self, work: Work) -> Any:
-        """Write one request to the log; returns the reply where it has one already."""
-        if work.labels is None:
-            return self._store_waiting(work)
-        keys = [work.key] if work.key else []
-        if work.ids is not None:
-            keys += [f"label:{identifier}" for identifier in work.ids]
-        for number, key in enumerate(keys):
-            known = self._log.known(key)
-            if known is None:
-                continue
-            if known.fingerprint != work.fingerprint:
-                if work.key is not None and number == 0:
-                    raise RefusedError(
-                        422, f"Idempotency-Key {key[4:]!r} came before with another request.", "Idempotency-Key"
-                    )
-                place = beside(work.where[number - (work.key is not None)], "id")
-                raise RefusedError(409, f"{place}: its label came before, with another value or request.", place)
-            if known.reply is not None:
-                return known.reply
-            with self._lock:
-                first = self._unstored[known.seq]
-                if (reply := self._replies.get(known.seq)) is not None:
-                    return reply
-                first.waiters += work.waiters
-            return _LATER
-        columns = self.columns
-        if work.ids is not None:
-            cells = self._rows_by_id(work.ids, work.where)
-            assert columns is not None
-        else:
-            columns = columns or Columns.of(work.rows[0], work.where[0], self.task, self._tables)
-            cells, columns = columns.cells(work.rows, work.where)
-        labels, columns = columns.check_labels(work.labels, [beside(place, "y") for place in work.where])
-        entry = self._log.append(cells, labels, time.time())
-        for key in keys:
-            self._log.remember(key, entry.seq, work.fingerprint)
-        if work.ids is not None:
-            for identifier in work.ids:
-                self._log.stop_waiting(identifier)
-            self.waiting -= len(work.ids)
-        self.columns = work.columns = columns
-        work.entry = entry
-        if keys:
-            with self._lock:
-                self._unstored[entry.seq] = work
-        return None
-
-    def _store_waiting(self, work: Work) -> Any:
-        assert work.ids is not None
-        columns = self.columns or Columns.of(work.rows[0], work.where[0], self.task, self._tables)
-        work.cells, work.columns = columns.cells(work.rows, work.where)
-        new = 0
-        for identifier, cells, place in zip(work.ids, work.cells, work.where, strict=True):
-            old = self._log.waiting_row(identifier)
-            if old is not None and old != cells:
-                place = beside(place, "id")
-                raise RefusedError(409, f"{place}: {identifier!r} names another row that waits for its label.", place)
-            if old is None and self._log.known(f"label:{identifier}") is not None:
-                place = beside(place, "id")
-                raise RefusedError(409, f"{place}: the label of {identifier!r} has come already.", place)
-            new += old is None
-        if self.waiting + new > self.settings.most_waiting:
-            raise RefusedError(429, f"{self.waiting} rows wait for their label already.", retry_after=60)
-        for identifier, cells in zip(work.ids, work.cells, strict=True):
-            self._log.wait_for_label(identifier, cells, time.time())
-        self.columns = work.columns
-        self.waiting += new
-        return None
-
-    def _rows_by_id(self, ids: Sequence[str], where: Sequence[str]) -> list[list[Any]]:
-        rows = []
-        for identifier, place in zip(ids, where, strict=True):
-            if (row := self._log.waiting_row(identifier)) is None:
-                place = beside(place, "id")
-                reason = "it was never predicted with this id, or has expired"
-                raise RefusedError(404, f"{place}: no row {identifier!r} waits for its label; {reason}.", place)
-            rows.append(row)
-        return rows
-
     def _tend(self) -> None:
         """Forget rows that waited too long, and entries of the log that are not kept."""
-        if expired := self._log.expire(time.time() - self.settings.label_timeout):
-            self.expired += expired
-            self.waiting -= expired
-            self._log.set_fact("expired", self.expired)
+        self.ledger.expire(time.time() - self.settings.label_timeout)
         if self._prune_through and self._log.prune(self._prune_through):
             self._prune_through = 0
+
+    def _answer_to(self, known: Known, work: Work) -> Any:
+        """Return the reply to a request that came before; `_LATER` where the first one still waits for it."""
+        if known.reply is not None:
+            return known.reply
+        with self._lock:
+            if (reply := self._replies.get(known.seq)) is not None:
+                return reply
+            self._unstored[known.seq].waiters += work.waiters
+        return _LATER
 
     # ------------------------------------------------------------ the model thread
 
@@ -465,14 +353,14 @@ class Service:
         good = []
         for work in works:
             try:
-                if not work.cells and self.columns is not None:
-                    work.cells, _ = self.columns.cells(work.rows, work.where)
+                if not work.cells and self.ledger.columns is not None:
+                    work.cells, _ = self.ledger.columns.cells(work.rows, work.where)
                 good.append(work)
             except RefusedError as error:
                 outcomes.append((work.waiters, error))
         if not good:
             return outcomes
-        columns = self.columns
+        columns = self.ledger.columns
         rows = [row for work in good for row in work.cells]
         if columns is None or not self._learner.fitted:
             answers: list[dict[str, Any]] = [{"prediction": None} for work in good for _ in work.where]

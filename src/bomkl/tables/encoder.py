@@ -22,10 +22,11 @@ from bomkl.tables.values import Float
 class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Turn tables with texts, gaps and dates into numbers, while they stream.
 
-    Numbers stay as they are; a gap becomes the mean of the values so far. Categories become the mean target of the rows
-    of that category so far, drawn towards the mean of all rows, and the first values of a column that come up more than
-    once, its gap among them, have a column of zeros and ones each. Dates become a trend and cycles of the hour, the
-    weekday and the day of the year.
+    Numbers stay as they are. A gap is filled with an estimate: at first the mean of its column so far, later a mix of
+    what the other columns say, the value seen last and similar rows. A category becomes the mean target of the rows of
+    that category so far, pulled towards the mean of all rows. The first values of a column that come more than once
+    also have a column of zeros and ones each. A date becomes a trend and cycles of the hour, the weekday and the day of
+    the year.
 
     A row is encoded with what the rows before it showed, never with its own target. The result does not depend on how
     the rows are split into calls. Its width is fixed by the first row and memory by `max_values`.
@@ -48,11 +49,11 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Their names.
     kinds_ : dict of column to kind
-        What they hold; None where a column has shown no value yet.
+        What they hold; None for a column that has shown no value yet.
     n_features_out_ : int
         Columns of numbers.
     n_rows_ : int
-        Rows learned.
+        Rows learned from.
 
     Examples
     --------
@@ -120,7 +121,7 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
         return self
 
     def fit_transform(self, X: Any, y: ArrayLike | None = None, **params: Any) -> Float:
-        """Forget everything, then encode rows, each just before it is learned from.
+        """Forget everything, then encode rows, each before the encoder learns from it.
 
         This is not the same as ``fit(X, y).transform(X)``, which would show a model the target of the row itself.
 
@@ -143,7 +144,7 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
         return self._take(self._fresh(), X, y)
 
     def transform_and_learn(self, X: Any, y: ArrayLike | None = None) -> Float:
-        """Encode rows, each just before it is learned from.
+        """Encode rows, each before the encoder learns from it.
 
         Parameters
         ----------
