@@ -25,6 +25,7 @@ from bomkl.progress import progress_bar
 
 HEADER = "city,size,when,mood,label\n"
 CITIES = ("Oslo", "Bonn", "Lima", "Rome", "Kyiv")
+FIRST = 5  # rows with both labels among them: a Budget model waits for two
 SECONDS = 1.0  # from the tenth row to the first checkpoint
 
 
@@ -40,8 +41,8 @@ def line(number: int) -> str:
 class Run:
     """One ``bomkl train -`` with a producer before it."""
 
-    def __init__(self, model: Path, budget: int, *more: str) -> None:
-        options = ["--budget", str(budget), "--checkpoint-every", "10", "--resume", "--only-new", "-q", *more]
+    def __init__(self, model: Path, settings: list[str], *more: str) -> None:
+        options = [*settings, "--checkpoint-every", "10", "--resume", "--only-new", "-q", *more]
         command = [sys.executable, "-m", "bomkl", "train", "-", "-o", str(model), *options]
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, bufsize=1)
@@ -92,14 +93,15 @@ def rows_in(model: Path) -> int:
     return int(modelfile.read(model).notes["row"]) if model.exists() else 0
 
 
-def first_checkpoint(model: Path, rate: float, budget: int) -> tuple[float, float]:
+def first_checkpoint(model: Path, rate: float, settings: list[str]) -> tuple[float, float]:
     """Seconds from the start to the first row learned, and from the tenth row to the first checkpoint."""
-    begun, run = time.monotonic(), Run(model, budget, "--predictions", "-")
-    run._write(line(0))
+    begun, run = time.monotonic(), Run(model, settings, "--predictions", "-")
+    for number in range(FIRST):
+        run._write(line(number))
     assert run.process.stdout is not None
-    run.process.stdout.readline()  # its prediction
+    run.process.stdout.readline()  # the prediction of the first
     starting = time.monotonic() - begun
-    for number in range(1, 10):
+    for number in range(FIRST, 10):
         time.sleep(1 / rate)
         run._write(line(number))
     begun = time.monotonic()
@@ -116,16 +118,20 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=20, help="rows a second")
     parser.add_argument("--seconds", type=float, default=3.0, help="longest time from the first row to a signal")
     parser.add_argument("--budget", type=int, default=100)
+    parser.add_argument(
+        "--algorithm", default="auto", help="as for bomkl train; SPA and others learn on tables as well"
+    )
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    settings = ["--algorithm", options.algorithm, "--budget", str(options.budget)]
     chance, codes, wrong = random.Random(options.seed), Counter[str](), []
     with tempfile.TemporaryDirectory() as scratch:
-        starting, waited = first_checkpoint(Path(scratch) / "first.bomkl", options.rate, options.budget)
+        starting, waited = first_checkpoint(Path(scratch) / "first.bomkl", options.rate, settings)
         model, whole = Path(scratch) / "stopped.bomkl", Path(scratch) / "whole.bomkl"
         with progress_bar(options.signals, "stopping", "signal") as bar:
             for _ in range(options.signals):
                 stop = chance.choice([signal.SIGINT, signal.SIGTERM])
-                before, run = rows_in(model), Run(model, options.budget)
+                before, run = rows_in(model), Run(model, settings)
                 run.produce(options.rate, chance.uniform(0, starting + options.seconds))
                 code, said = run.stop(stop)
                 codes[f"{stop.name} {code}"] += 1
@@ -135,8 +141,8 @@ def main() -> None:
                 bar.update()
         learned = rows_in(model)
         rows = learned + 50
-        Run(model, options.budget).finish(rows)
-        Run(whole, options.budget).finish(rows)
+        Run(model, settings).finish(rows)
+        Run(whole, settings).finish(rows)
         same = model.read_bytes() == whole.read_bytes()
     finish(
         [

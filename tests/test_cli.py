@@ -11,6 +11,7 @@ import sys
 import numpy as np
 import pytest
 from sklearn import metrics
+from sklearn.base import clone
 from tests.command_line import bomkl, make_rows, svm_text
 
 from bomkl import AutoMKLClassifier, BudgetMKLClassifier, modelfile
@@ -87,6 +88,35 @@ def test_strings_several_classes_and_columns_in_another_order(pets, tmp_path):
     refused = bomkl("predict", model, tmp_path / "short.csv")
     assert refused.exit_code == 1
     assert "the columns ['weight'] are missing" in refused.stderr
+
+
+MIXED = "size,city,when,label\n" + "".join(
+    f"{'' if i % 11 == 3 else i % 7 - 3.5},{'' if i % 13 == 5 else ['Oslo', 'Bonn', 'Lima'][i % 3]},"
+    f"2024-03-{1 + i // 24 % 28:02d}T{i % 24:02d}:00:00,{'late' if (i * i) % 5 < 2 else 'on time'}\n"
+    for i in range(240)
+)
+
+
+@pytest.mark.parametrize("algorithm", ["auto", "SPA", "Forgetron", "OMKC(FOGD)"])
+def test_texts_gaps_and_dates_are_encoded_alike_here_and_in_python(tmp_path, algorithm):
+    pandas = pytest.importorskip("pandas")
+    (tmp_path / "rows.csv").write_text(MIXED)
+    frame = pandas.read_csv(tmp_path / "rows.csv")
+    y = frame.pop("label").to_numpy()
+    options = ["-a", algorithm, "-q", "--budget", 20]
+    assert bomkl("train", tmp_path / "rows.csv", "-o", tmp_path / "m", *options).exit_code == 0
+    model = modelfile.load(tmp_path / "m")
+    assert model.feature_names_in_.tolist() == ["size", "city", "when"]
+    assert model.encoder_.kinds_ == {"size": "number", "city": "category", "when": "date"}
+    shown = bomkl("predict", tmp_path / "m", tmp_path / "rows.csv", "-k", "margins").stdout.split()
+    np.testing.assert_array_equal(np.array(shown, dtype=float), model.decision_function(frame))
+    in_python = clone(model).partial_fit(frame, y, classes=np.unique(y))
+    np.testing.assert_array_equal(in_python.decision_function(frame), model.decision_function(frame))
+    modelfile.save(in_python, tmp_path / "python")
+    again = bomkl("predict", tmp_path / "python", "-", "-k", "margins", "--label", "label", input=MIXED)
+    assert again.stdout.split() == shown
+    lines = "".join(line.rsplit(",", 1)[0] + "\n" for line in MIXED.splitlines())
+    assert bomkl("predict", tmp_path / "m", "-", "-k", "margins", input=lines).stdout.split() == shown
 
 
 def test_a_model_trained_by_the_library_predicts_too(svm, tmp_path):
@@ -207,6 +237,8 @@ def test_options_and_files_agree_and_options_go_first(svm, tmp_path):
         (["--missing", "often"], "--missing must be 'error', 'skip', 'keep' or a finite number. Got 'often' instead."),
         (["--format", "xls"], "--format must be one of"),
         (["--categorical", "one-hot"], "--categorical must be one of"),
+        (["--categorical", "hash"], "--categorical is for bomkl convert: a model encodes texts itself"),
+        (["--buckets", "8"], "--buckets is for bomkl convert: a model encodes texts itself"),
         (["--on-bad-line", "fix"], "--on-bad-line must be one of"),
         (["--delimiter", "ab"], "--delimiter must be one character. Got 'ab' instead."),
         (["--features", 0], "--features must be an int >= 1. Got 0 instead."),
@@ -465,7 +497,7 @@ def test_scores_of_several_classes_with_weights_and_a_label_that_is_new(tmp_path
     assert bomkl("train", tmp_path / "rows.csv", "-o", tmp_path / "m", *options).exit_code == 0
     model = modelfile.load(tmp_path / "m")
     found = json.loads(bomkl("score", tmp_path / "m", tmp_path / "rows.csv", "--json").stdout)
-    table = {"u": X[:, 0], "v": X[:, 1]} if hasattr(model, "encoder_") else X
+    table = {"u": X[:, 0], "v": X[:, 1]}
     predicted, probability = model.predict(table), model.predict_proba(table)
     assert found["accuracy"] == pytest.approx(np.average(predicted == y, weights=weight))
     assert found["log loss"] == pytest.approx(metrics.log_loss(y, probability, sample_weight=weight))
@@ -582,7 +614,7 @@ def test_a_class_that_comes_late_in_a_pipe(tmp_path):
     (tmp_path / "rows.csv").write_text(text)
     assert bomkl("train", tmp_path / "rows.csv", "-o", tmp_path / "m2", "-q", "--budget", 20).exit_code == 0
     first, second = (modelfile.load(tmp_path / name).predict_proba for name in ("m", "m2"))
-    rows = {"a": [1.0, 3.0]} if hasattr(modelfile.load(tmp_path / "m"), "encoder_") else [[1.0], [3.0]]
+    rows = {"a": [1.0, 3.0]}
     assert first(rows).tolist() == second(rows).tolist()
 
 

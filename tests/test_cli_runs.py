@@ -252,6 +252,25 @@ def test_a_pipe_that_brings_only_new_rows(tmp_path):
     assert bomkl(*args, tmp_path / "m", "--only-new", input="").exit_code == 2
 
 
+@pytest.mark.parametrize("algorithm", ["auto", "SPA", "BPAS"])
+def test_a_table_in_parts_of_a_pipe_is_the_model_of_one_run(tmp_path, algorithm):
+    head, *lines = [
+        "size,city,when,label\n",
+        *(
+            f"{'' if i % 11 == 3 else i % 7},{'' if i % 13 == 5 else f'city {i % 5}'},"
+            f"2024-03-{1 + i // 24:02d}T{i % 24:02d}:00,{'late' if i * i % 5 < 2 else 'on time'}\n"
+            for i in range(300)
+        ),
+    ]
+    args = ["train", "-", "-q", "-a", algorithm, "--budget", 20, "--resume", "--only-new", "-o"]
+    assert bomkl(*args, tmp_path / "whole", input=head + "".join(lines)).exit_code == 0
+    for begin, end in ((0, 3), (3, 4), (4, 150), (150, 300)):
+        broken = "" if end == 300 else "far, too, many, cells, here\n"
+        done = bomkl(*args, tmp_path / "m", input=head + "".join(lines[begin:end]) + broken)
+        assert done.exit_code == (0 if end == 300 else 1)
+    assert (tmp_path / "m").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
 def test_predictions_of_a_run_that_goes_on(tmp_path):
     text = svm_text(2000)
     args = ["train", "-", "-q", "-a", "SPA", "--resume"]

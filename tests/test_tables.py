@@ -262,10 +262,28 @@ def test_dates_are_a_trend_and_cycles():
     assert encoder.kinds_ == {"t": "date"}
     [row] = encoder.transform({"t": "2024-01-01T06:00:00"})
     trend, hour_sin, hour_cos, weekday_sin, weekday_cos, year_sin, year_cos = row[:7]
-    assert trend == (dt.datetime(2024, 1, 1) - dt.datetime(1970, 1, 1)).days + 0.25
+    assert trend == 0.0
+    assert encoder.transform({"t": "2026-01-01T06:00:00"})[0, 0] == 731 / 365.25  # years since the first date
     np.testing.assert_allclose((hour_sin, hour_cos), (1, 0), atol=1e-15)
     np.testing.assert_allclose((weekday_sin, weekday_cos, year_sin, year_cos), (0, 1, 0, 1))  # a Monday
     assert encoder.transform({"t": None})[0, 1:7].tolist() == [0] * 6
+
+
+def test_the_trend_of_dates_starts_at_the_first_date_that_is_learned_from():
+    days = ["2024-01-01", None, "2024-01-05", "2024-01-09", "2024-01-03"]
+    learned = np.array([False, True, True, True, True])
+    for cuts in ([0, 5], [0, 1, 2, 3, 4, 5], [0, 2, 5]):
+        encoder, rows = TableEncoder(types={"t": "date"}), []
+        encoder.begin({"t": days})
+        for begin, end in itertools.pairwise(cuts):
+            encoded, update = encoder.prepare({"t": days[begin:end]}, None, learned[begin:end])
+            encoder.apply(update)
+            rows += encoded[:, 0].tolist()
+        assert rows == [0.0, 0.0, 0.0, 4 / 365.25, -2 / 365.25], cuts
+    state = encoder.state()
+    state["columns"][0]["origin"] = 1e300
+    with pytest.raises(TableError, match="first date"):
+        TableEncoder(types={"t": "date"}).restore(state)
 
 
 def test_a_column_shows_its_kind_later():

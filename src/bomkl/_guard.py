@@ -79,6 +79,25 @@ def changing(model: Any) -> Iterator[None]:
 
 
 @contextmanager
+def settled(model: Any) -> Iterator[None]:
+    """Wait until no other thread changes the model, then keep those that would waiting: it is as a whole call left it.
+
+    From within a change of the same model there is no such moment, so that is an error.
+
+    Parameters
+    ----------
+    model : estimator
+        As for `changing`.
+    """
+    turn = _turns.of(model)
+    with turn.lock:
+        if turn.taken:
+            name = type(model).__name__
+            raise RuntimeError(f"This {name} is learning and cannot be saved by a function that it calls meanwhile.")
+        yield
+
+
+@contextmanager
 def unchanged_on_error(model: Any) -> Iterator[None]:
     """Put back the attributes of a model where a call fails; what an attribute refers to is the caller's business."""
     before = dict(vars(model))

@@ -29,7 +29,7 @@ class OnlineClassifier(ClassifierMixin):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like, table or sparse matrix of shape (n_samples, n_features)
-            Rows. Budget models take tables of numbers only.
+            Rows.
         y : array-like of shape (n_samples,)
             Labels.
         classes : array-like of shape (n_classes,), default=None
@@ -127,7 +127,7 @@ class OnlineRegressor(RegressorMixin):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like, table or sparse matrix of shape (n_samples, n_features)
-            Rows. Budget models take tables of numbers only.
+            Rows.
         y : array-like of shape (n_samples,)
             Targets.
         sample_weight : array-like of shape (n_samples,), default=None

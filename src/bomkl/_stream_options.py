@@ -61,7 +61,7 @@ class StreamOptions:
     flush_seconds : float, default=0.2
         How long rows of a pipe may wait for more rows before they become a shorter block.
     as_tables : bool, default=False
-        Whether a block of a table is a dict of columns, for the Auto models and `bomkl.tables`: arrays of numbers and
+        Whether a block of a table is a dict of columns, for the estimators and `bomkl.tables`: arrays of numbers and
         lists of texts. Rows whose columns have no names are always a matrix.
     """
 

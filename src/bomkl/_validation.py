@@ -86,10 +86,8 @@ def _not_finite_error(estimator: Any, X: Any) -> ValueError | None:
     message = (
         f"X must hold finite numbers. Got {'NaN' if value != value else value} in row {row}, column {name} instead."
     )
-    if value != value and hasattr(estimator, "takes_tables_"):
+    if value != value:
         message += " Tables may have gaps: learn from and predict with a DataFrame or dicts instead of a matrix."
-    elif value != value:
-        message += " Fill gaps first, or use an Auto estimator with a DataFrame or dicts, which may have gaps."
     return ValueError(message)
 
 

@@ -20,6 +20,7 @@ from bomkl.auto.rounds import Origin, RoundLearner, hedged
 from bomkl.auto.sum_engine import newton_parts
 from bomkl.budget import BudgetMKLClassifier, BudgetMKLRegressor
 from bomkl.budget.merging import merge_budget
+from bomkl.tables import TableEncoder
 
 
 def merge(models: Sequence[Any]) -> Any:
@@ -31,6 +32,9 @@ def merge(models: Sequence[Any]) -> Any:
 
     Budget models: the result is an approximate mean of the models. It keeps the stored rows that matter most, as many
     as the budget allows, and is less accurate than one model that has learned from all rows.
+
+    Models of tables must have laid out the columns alike; the result has the encoder of the model that has learned from
+    most rows.
 
     Parameters
     ----------
@@ -76,7 +80,33 @@ def merge(models: Sequence[Any]) -> Any:
         raise ValueError("merge needs different models. Got one of them twice: its rows would count twice.")
     if len(models) == 1:
         return copy.deepcopy(models[0])
-    return _merge_auto(models) if isinstance(models[0], AutoEstimator) else merge_budget(models)
+    encoder = _merged_encoder([model.encoder_ for model in models])
+    merged = _merge_auto(models) if isinstance(models[0], AutoEstimator) else merge_budget(models)
+    if encoder is not None:
+        merged._encoder = encoder
+    return merged
+
+
+def _merged_encoder(encoders: list[TableEncoder | None]) -> TableEncoder | None:
+    """Choose the encoder that has learned from most rows, after a look at whether all lay columns out alike."""
+    found = [encoder for encoder in encoders if encoder is not None]
+    if not found:
+        return None
+    first = encoders[0]
+    for number, encoder in enumerate(encoders):
+        if first is None or encoder is None:
+            kinds = ["a matrix" if each is None else "a table" for each in (encoder, first)]
+            if encoder is not first:
+                raise ValueError(f"Model {number} has learned from {kinds[0]}, but model 0 from {kinds[1]}.")
+            continue
+        one, other = ([str(name) for name in each.get_feature_names_out()] for each in (encoder, first))
+        if one != other or encoder.kinds_ != first.kinds_:
+            apart = next((pair for pair in zip(one, other, strict=False) if pair[0] != pair[1]), (len(one), len(other)))
+            raise ValueError(
+                f"Model {number} encodes its table in other columns than model 0: {apart[0]!r} instead of "
+                f"{apart[1]!r}. Let copies of one model, which has seen the frequent categories, learn on."
+            )
+    return max(found, key=lambda each: (each.n_rows_, repr(each.state()))).fork()
 
 
 def _settings(model: Any) -> dict[str, Any]:

@@ -86,6 +86,7 @@ class BestKernelPerceptron(BudgetMKLClassifier):
     class_weight = None
     dtype = "float64"
     verbose = 0
+    types = None
 
     def __init__(self, kernels: Any = "paper", n_jobs: int | None = None, random_state: Any = None) -> None:
         self.kernels = kernels

@@ -18,6 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from bomkl._guard import changing
 from bomkl._repr import ShowsState, bytes_text, top_kernels
 from bomkl._repr import State as ShownState
+from bomkl._table_rows import TableRows
 from bomkl._validation import (
     check_choice,
     check_count,
@@ -36,10 +37,10 @@ from bomkl.auto.geometry import Float
 from bomkl.auto.pool import PoolMember, pool_members
 from bomkl.auto.rebuild import Mapper
 from bomkl.auto.rounds import RoundLearner
+from bomkl.auto.row_arrays import Drawn
 from bomkl.auto.rows import RowLearner
 from bomkl.auto.saved import State
 from bomkl.auto.sparse_rows import canonical_rows
-from bomkl.auto.table_rows import TableRows
 from bomkl.auto.task import LearnerSettings
 from bomkl.auto.versions import Learner, learner_from_state, learner_state
 from bomkl.auto.wide import WIDEST, WideLearner, learner_type
@@ -186,20 +187,15 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         return np.minimum(weight, WEIGHT_LIMIT)
 
     def _one_row(self, x: Any) -> Any:
-        """One row as an array; of a mapping or Series, its values in the order of the columns."""
-        if not hasattr(x, "keys") or not hasattr(self, "_learner"):
-            return x if hasattr(x, "toarray") else np.asarray(on_host(x))
-        names = getattr(self, "feature_names_in_", None)
-        if names is None:
-            raise ValueError(
-                f"This {type(self).__name__} was fitted without names of columns, so it cannot take a row by names. "
-                "Pass an array, or fit it with a DataFrame."
-            )
-        keys, known = list(x.keys()), set(names)
-        missing, unknown = [name for name in names if name not in x], [key for key in keys if key not in known]
-        if missing or unknown:
-            raise ValueError(f"x must have the columns of the model. Missing: {missing}, unknown: {unknown}.")
-        return np.array([x[name] for name in names])
+        return super()._one_row(on_host(x))
+
+    @staticmethod
+    def _drawn(X: Any, order: NDArray[np.int64]) -> Any:
+        """Rows in a drawn order; those of a table before they are encoded, so that none is encoded by later ones.
+
+        Rows on a device are drawn there.
+        """
+        return X[order] if isinstance(X, Table) or hasattr(X, "tensor") else Drawn(X, order)
 
     def _quick_row(self, x: Any) -> Any:
         """One row as learners take it; None where it has to be looked at first, or encoded."""
@@ -221,22 +217,6 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
             return None
         row = check_sparse(row)
         return canonical_rows(row, 0, 1) if row.dtype.kind in "iufb" and np.isfinite(row.data).all() else None
-
-    def _whole_row(self, x: Any) -> Any:
-        """One row as `predict` and `partial_fit` take it."""
-        if hasattr(x, "keys") and (self.encoder_ is not None or not hasattr(self, "_learner")):
-            return dict(x.items())
-        row = self._one_row(x)
-        if row.ndim == 2 and row.shape[0] != 1:
-            raise ValueError(f"learn_one and predict_one take one row at a time. Got {row.shape[0]} rows instead.")
-        if hasattr(row, "toarray"):
-            return row
-        names = getattr(self, "feature_names_in_", None)
-        if names is None or row.ndim != 1 or len(row) != len(names):
-            return np.atleast_2d(row)
-        from pandas import DataFrame
-
-        return DataFrame([row], columns=names)
 
     def _learn_one(self, x: Any, y: float) -> float | Float | None:
         """Score one row, then learn from it; None, with nothing changed, where it has to go the long way."""

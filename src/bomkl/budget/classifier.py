@@ -12,7 +12,7 @@ from sklearn.utils import compute_class_weight
 from bomkl._labels import checked_labels
 from bomkl._online import OnlineClassifier
 from bomkl._validation import check_as_many, check_choice, check_class_weights, parameter_error
-from bomkl.budget.estimator import LARGEST_WEIGHT, EngineEstimator, Float, one_row
+from bomkl.budget.estimator import LARGEST_WEIGHT, EngineEstimator, Float
 from bomkl.budget.growth import with_another_class
 from bomkl.combiners import CLASSIFICATION_LOSSES, Combiner, Hedge
 from bomkl.kernels import KernelLike
@@ -56,6 +56,8 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
         Source of all random numbers.
     verbose : int, default=0
         If above 0, show a progress bar on stderr while `fit` learns.
+    types : dict of column to {"number", "boolean", "category", "date"} or None, default=None
+        What columns of a table hold. For all other columns, the types of the table or their first values decide.
 
     Attributes
     ----------
@@ -67,8 +69,9 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
         Weights of the kernels.
     n_support_ : ndarray of shape (n_kernels,) or (n_classes, n_kernels)
         Number of support vectors of each kernel.
-    support_vectors_ : ndarray or CSR matrix of shape (n_rows, n_features_in_)
-        The stored rows, which all kernels share. A CSR matrix if the rows are wide and came as sparse rows.
+    support_vectors_ : ndarray or CSR matrix of shape (n_rows, n_columns)
+        The stored rows, which all kernels share; those of a table as ``encoder_`` has encoded them. A CSR matrix if
+        the rows are wide and came as sparse rows.
     dual_coef_ : ndarray of shape (n_rows, n_kernels) or (n_classes, n_rows, n_kernels)
         Coefficients of the stored rows.
     n_seen_ : int
@@ -79,7 +82,9 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
     kernel_mistakes_ : ndarray of shape (n_kernels,) or (n_classes, n_kernels)
         Mistakes of each kernel alone.
     n_features_in_ : int
-        Number of columns.
+        Number of columns, of a table as well.
+    encoder_ : TableEncoder or None
+        What encodes the rows of a table; None if the model learned from a matrix.
 
     Examples
     --------
@@ -94,6 +99,7 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
 
     _losses = CLASSIFICATION_LOSSES
     _default_combiner = Hedge(loss="hinge")
+    _target = "class"
 
     def __init__(
         self,
@@ -110,6 +116,7 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
+        types: dict[Any, str] | None = None,
     ) -> None:
         self.kernels = kernels
         self.learner = learner
@@ -124,13 +131,14 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.types = types
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Forget everything, then learn from the rows once, in order.
 
         Parameters
         ----------
-        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+        X : array-like, table or sparse matrix of shape (n_samples, n_features)
             Rows.
         y : array-like of shape (n_samples,)
             Labels.
@@ -154,8 +162,9 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
 
         Parameters
         ----------
-        x : array-like of shape (n_features,)
-            The row. A contiguous array of the model's precision is fastest; anything else is converted first.
+        x : array-like of shape (n_features,), dict or Series
+            The row. A contiguous array of the model's precision is fastest; anything else is converted first. A dict or
+            Series names the columns.
         y : label
             Its label.
 
@@ -169,14 +178,14 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
             margin = self._learn_one(x, number)
             if margin is not None:
                 return margin
-        return self.score_and_learn(one_row(x), [y])[0]
+        return self.score_and_learn(self._whole_row(x), [y])[0]
 
     def predict_one(self, x: Any) -> Any:
         """Predict the label of one row, in microseconds.
 
         Parameters
         ----------
-        x : array-like of shape (n_features,)
+        x : array-like of shape (n_features,), dict or Series
             The row, as in `learn_one`.
 
         Returns
@@ -186,7 +195,7 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
         """
         score = self._score_one(x)
         if score is None:
-            return self.predict(one_row(x))[0]
+            return self.predict(self._whole_row(x))[0]
         return self.classes_[int(score > 0) if isinstance(score, float) else score.argmax()]
 
     @property
@@ -232,6 +241,7 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
             )
         indices = self._class_indices(y)
         weights = self._weights(X, y, indices, sample_weight, whole_set)
+        X, update = self._encoded(X, indices, np.ones(len(y), dtype=bool) if weights is None else weights > 0)
         if first:
             n_classes = len(self.classes_)
             task = "binary" if n_classes == 2 else "multiclass"
@@ -242,7 +252,9 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
                 X.dtype,
                 sparse=self._wide_and_sparse(X),
             )
-        return self._learn(X, indices.astype(np.float64), weights, first)
+        scores = self._learn(X, indices.astype(np.float64), weights, first)
+        self._take_over(update)
+        return scores
 
     def _with_another_class(self) -> Self:
         """Return a model with one more class, for which every row so far was an example of what it is not.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -11,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix, issparse
+from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -24,8 +25,9 @@ from bomkl._core import (
     after_fork_in_parent,
     before_fork,
 )
-from bomkl._guard import changing, unchanged_on_error
+from bomkl._guard import changing, settled, unchanged_on_error
 from bomkl._repr import ShowsState, State, bytes_text, top_kernels
+from bomkl._table_rows import TableRows
 from bomkl._validation import (
     check_bool,
     check_choice,
@@ -42,6 +44,9 @@ from bomkl.combiners import Combiner, Hedge
 from bomkl.kernels import Kernel, KernelLike, paper_kernels
 from bomkl.learners import SPA, Learner
 from bomkl.progress import learning_bar
+from bomkl.tables.cells import check_kinds
+from bomkl.tables.frames import Table, in_single_precision
+from bomkl.tables.learned import Update
 
 Float = NDArray[np.float64]
 
@@ -72,15 +77,7 @@ def _plain(array: Any, dtype: Any) -> NDArray[Any]:
     return np.require(array, dtype=dtype, requirements=["C", "A"])
 
 
-def one_row(x: Any) -> Any:
-    """One row as `predict` and `partial_fit` take it."""
-    row = x if issparse(x) or hasattr(x, "columns") else np.asarray(x).reshape(1, -1)
-    if row.shape[0] != 1:
-        raise ValueError(f"learn_one and predict_one take one row at a time. Got {row.shape[0]} rows instead.")
-    return row
-
-
-class EngineEstimator(ShowsState, BaseEstimator):  # type: ignore[misc]
+class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
     """An estimator around one compiled engine; subclasses supply the task."""
 
     _losses: tuple[str, ...]
@@ -113,6 +110,7 @@ class EngineEstimator(ShowsState, BaseEstimator):  # type: ignore[misc]
         check_bool(owner, "normalize_step", self.normalize_step)
         if self.dtype not in (None, "float32", "float64"):
             raise parameter_error(owner, "dtype", "None, 'float32' or 'float64'", self.dtype)
+        check_kinds(self.types)
         check_n_jobs(owner, self.n_jobs)
 
     def _check_learner_settings(self, learner: Learner) -> None:
@@ -182,7 +180,7 @@ class EngineEstimator(ShowsState, BaseEstimator):  # type: ignore[misc]
         engine = Engine32 if self._dtype == np.float32 else Engine64
         config = self._config(kernels, task, n_outputs, seed)
         only_native = all(isinstance(k, Kernel) for k in kernels)
-        self._engine = engine(config, self.n_features_in_, sparse and only_native, KernelCalls(kernels))
+        self._engine = engine(config, self._n_columns(), sparse and only_native, KernelCalls(kernels))
 
     def _learning_settings(self) -> dict[str, Any]:
         """Return the settings that must not change while learning goes on."""
@@ -213,7 +211,30 @@ class EngineEstimator(ShowsState, BaseEstimator):  # type: ignore[misc]
         return [np.float64, np.float32] if self.dtype is None else np.dtype(self.dtype)
 
     def _check_rows(self, X: Any, first: bool) -> Any:
-        return validated(self, X, accept_sparse="csr", dtype=self._dtypes(first), order="C", reset=first)
+        """Rows as a matrix, or as a table that is still to be encoded."""
+        table = self._table(X, first)
+        if table is None:
+            return validated(self, X, accept_sparse="csr", dtype=self._dtypes(first), order="C", reset=first)
+        if first:
+            single = in_single_precision(X) if self.dtype is None else self.dtype == "float32"
+            self._dtype = np.dtype(np.float32 if single else np.float64)
+        return table
+
+    def _encoded(self, X: Any, y: Any, learned: NDArray[np.bool_]) -> tuple[Any, Update | None]:
+        rows, update = super()._encoded(X, y, learned)
+        return (rows if update is None else self._in_precision(rows)), update
+
+    def _in_precision(self, rows: Float) -> NDArray[Any]:
+        """Turn encoded rows into the precision of the engine."""
+        with np.errstate(over="ignore"):
+            rows = rows.astype(self._dtype, copy=False)
+        if not math.isfinite(rows.sum()) and not (finite := np.isfinite(rows)).all():
+            row, column = np.argwhere(~finite)[0].tolist()
+            raise ValueError(
+                f"The column {self._columns_of_features()[column]!r} must hold numbers within {rows.dtype}. The one in "
+                f"row {row} is larger. Use dtype='float64'."
+            )
+        return rows
 
     @staticmethod
     def _wide_and_sparse(X: Any) -> bool:
@@ -286,7 +307,7 @@ class EngineEstimator(ShowsState, BaseEstimator):  # type: ignore[misc]
 
     def _learn_one(self, x: Any, target: float) -> Any:
         """Learn from one row that is ready for the engine; None where it is not, or something needs a closer look."""
-        if not (isinstance(x, np.ndarray) and hasattr(self, "_engine")) or callable(self.selection_delta):
+        if not self._is_engine_row(x) or callable(self.selection_delta):
             return None
         self._check_settings_kept()
         try:
@@ -296,12 +317,19 @@ class EngineEstimator(ShowsState, BaseEstimator):  # type: ignore[misc]
 
     def _score_one(self, x: Any) -> Any:
         """Scores of one row that is ready for the engine, else None."""
-        if not (isinstance(x, np.ndarray) and hasattr(self, "_engine")):
+        if not self._is_engine_row(x):
             return None
         try:
             return self._engine.score_one(x)
         except (TypeError, ValueError):
             return None
+
+    def _is_engine_row(self, x: Any) -> bool:
+        """Whether a row is an array that needs no encoder; the engine checks what it holds."""
+        state = self.__dict__
+        if not isinstance(x, np.ndarray) or "_engine" not in state:
+            return False
+        return "_encoder" not in state or self._n_columns() == state["n_features_in_"]
 
     def _with_columns(self, n_columns: int) -> Self:
         """Return a model with more columns, all zero in the rows stored so far, so that it predicts as before."""
@@ -315,7 +343,10 @@ class EngineEstimator(ShowsState, BaseEstimator):  # type: ignore[misc]
 
     def _scores(self, X: Any, per_kernel: bool = False) -> Float:
         check_is_fitted(self)
-        return self._engine.score(self._engine_rows(self._check_rows(X, first=False)), per_kernel, self._n_threads())
+        X = self._check_rows(X, first=False)
+        if isinstance(X, Table):
+            X = self._in_precision(self._encoder.transform(X))
+        return self._engine.score(self._engine_rows(X), per_kernel, self._n_threads())
 
     def _change(self, learn: Callable[[Any], Any]) -> Any:
         """Learn on: no other thread does so meanwhile, and what fails leaves no trace."""
@@ -335,7 +366,8 @@ class EngineEstimator(ShowsState, BaseEstimator):  # type: ignore[misc]
         """Learn with an empty model of the same settings that takes the place of this one in the end, in one step."""
         with changing(self):
             fresh = object.__new__(type(self))
-            fresh.__dict__.update({n: v for n, v in vars(self).items() if not (n.endswith("_") or n == "_engine")})
+            learned = ("_engine", "_encoder")
+            fresh.__dict__.update({n: v for n, v in vars(self).items() if not (n.endswith("_") or n in learned)})
             yield fresh
             fresh._engine.commit()
             self.__dict__ = fresh.__dict__
@@ -380,7 +412,7 @@ class EngineEstimator(ShowsState, BaseEstimator):  # type: ignore[misc]
             return state["rows"]
         starts = state["row_starts"]
         parts = (state["row_values"], state["row_columns"], starts)
-        return csr_matrix(parts, shape=(len(starts) - 1, self.n_features_in_))
+        return csr_matrix(parts, shape=(len(starts) - 1, self._n_columns()))
 
     @property
     def dual_coef_(self) -> Float:
@@ -446,16 +478,28 @@ class EngineEstimator(ShowsState, BaseEstimator):  # type: ignore[misc]
 
     def __getstate__(self) -> dict[str, Any]:
         model = self._now()
-        state: dict[str, Any] = dict(super(EngineEstimator, model).__getstate__())
+        if model.encoder_ is None:
+            return model._whole_state()
+        with settled(self):  # an encoder learns after the engine has: both as of the same call
+            return self._now()._whole_state()
+
+    def _whole_state(self) -> dict[str, Any]:
+        state: dict[str, Any] = dict(super().__getstate__())
         state.pop("_numbers", None)  # made anew where it is needed
         if "_engine" in state:
-            state["_engine"] = model._state()
+            state["_engine"] = self._state()
+        if "_encoder" in state:
+            state["_encoder"] = state["_encoder"].state()
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = dict(state)
-        state.setdefault("verbose", 0)  # which earlier versions did not have
-        learned = state.pop("_engine", None)
+        for name, value in (("verbose", 0), ("types", None)):  # which earlier versions did not have
+            if not hasattr(type(self), name):
+                state.setdefault(name, value)
+        learned, encoder = state.pop("_engine", None), state.pop("_encoder", None)
         super().__setstate__(state)
         if learned is not None:
+            if encoder is not None:
+                self._encoder_from_state(encoder)
             self._restore(learned, self.kernels_)

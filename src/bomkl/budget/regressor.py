@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike
 from bomkl._labels import checked_numbers
 from bomkl._online import OnlineRegressor
 from bomkl._validation import check_as_many, check_not_negative, is_finite_number, parameter_error
-from bomkl.budget.estimator import EngineEstimator, Float, one_row
+from bomkl.budget.estimator import EngineEstimator, Float
 from bomkl.combiners import REGRESSION_LOSSES, Combiner, Hedge
 from bomkl.learners import Learner
+from bomkl.tables.frames import Table
 
 
 def _largest_target(dtype: Any) -> float:
@@ -55,6 +56,8 @@ class BudgetMKLRegressor(OnlineRegressor, EngineEstimator):
         Source of all random numbers.
     verbose : int, default=0
         If above 0, show a progress bar on stderr while `fit` learns.
+    types : dict of column to {"number", "boolean", "category", "date"} or None, default=None
+        What columns of a table hold. For all other columns, the types of the table or their first values decide.
 
     Attributes
     ----------
@@ -64,14 +67,17 @@ class BudgetMKLRegressor(OnlineRegressor, EngineEstimator):
         Weights of the kernels.
     n_support_ : ndarray of shape (n_kernels,)
         Number of support vectors of each kernel.
-    support_vectors_ : ndarray or CSR matrix of shape (n_rows, n_features_in_)
-        The stored rows, which all kernels share. A CSR matrix if the rows are wide and came as sparse rows.
+    support_vectors_ : ndarray or CSR matrix of shape (n_rows, n_columns)
+        The stored rows, which all kernels share; those of a table as ``encoder_`` has encoded them. A CSR matrix if
+        the rows are wide and came as sparse rows.
     dual_coef_ : ndarray of shape (n_rows, n_kernels)
         Coefficients of the stored rows.
     n_seen_ : int
         Number of rows that the model has learned from.
     n_features_in_ : int
-        Number of columns.
+        Number of columns, of a table as well.
+    encoder_ : TableEncoder or None
+        What encodes the rows of a table; None if the model learned from a matrix.
 
     Examples
     --------
@@ -85,6 +91,7 @@ class BudgetMKLRegressor(OnlineRegressor, EngineEstimator):
 
     _losses = REGRESSION_LOSSES
     _default_combiner = Hedge(loss="epsilon_insensitive")
+    _target = "number"
 
     def __init__(
         self,
@@ -100,6 +107,7 @@ class BudgetMKLRegressor(OnlineRegressor, EngineEstimator):
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
+        types: dict[Any, str] | None = None,
     ) -> None:
         self.kernels = kernels
         self.learner = learner
@@ -113,13 +121,14 @@ class BudgetMKLRegressor(OnlineRegressor, EngineEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.types = types
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Forget everything, then learn from the rows once, in order.
 
         Parameters
         ----------
-        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+        X : array-like, table or sparse matrix of shape (n_samples, n_features)
             Rows.
         y : array-like of shape (n_samples,)
             Targets.
@@ -141,8 +150,9 @@ class BudgetMKLRegressor(OnlineRegressor, EngineEstimator):
 
         Parameters
         ----------
-        x : array-like of shape (n_features,)
-            The row. A contiguous array of the model's precision is fastest; anything else is converted first.
+        x : array-like of shape (n_features,), dict or Series
+            The row. A contiguous array of the model's precision is fastest; anything else is converted first. A dict or
+            Series names the columns.
         y : float
             Its target.
 
@@ -153,14 +163,14 @@ class BudgetMKLRegressor(OnlineRegressor, EngineEstimator):
         """
         simple = is_finite_number(y) and abs(y) < _largest_target("float32")
         prediction = self._learn_one(x, float(y)) if simple else None
-        return float(self.score_and_learn(one_row(x), [y])[0] if prediction is None else prediction)
+        return float(self.score_and_learn(self._whole_row(x), [y])[0] if prediction is None else prediction)
 
     def predict_one(self, x: Any) -> float:
         """Predict the target of one row, in microseconds.
 
         Parameters
         ----------
-        x : array-like of shape (n_features,)
+        x : array-like of shape (n_features,), dict or Series
             The row, as in `learn_one`.
 
         Returns
@@ -169,14 +179,14 @@ class BudgetMKLRegressor(OnlineRegressor, EngineEstimator):
             The prediction.
         """
         prediction = self._score_one(x)
-        return float(self.predict(one_row(x))[0] if prediction is None else prediction)
+        return float(self.predict(self._whole_row(x))[0] if prediction is None else prediction)
 
     def predict(self, X: Any) -> Float:
         """Predict the targets of rows.
 
         Parameters
         ----------
-        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+        X : array-like, table or sparse matrix of shape (n_samples, n_features)
             Rows.
 
         Returns
@@ -214,12 +224,16 @@ class BudgetMKLRegressor(OnlineRegressor, EngineEstimator):
         X = self._check_rows(X, first)
         targets = checked_numbers(y)
         check_as_many(X.shape[0], len(targets), "targets")
-        if (np.abs(targets) >= (limit := _largest_target(X.dtype))).any():
+        dtype = self._dtype if isinstance(X, Table) else X.dtype
+        if (np.abs(targets) >= (limit := _largest_target(dtype))).any():
             raise ValueError(
-                f"y must be smaller than {limit:.3g} for {X.dtype}. Got {targets[np.abs(targets).argmax()]:.3g} "
+                f"y must be smaller than {limit:.3g} for {dtype}. Got {targets[np.abs(targets).argmax()]:.3g} "
                 "instead. Scale the targets."
             )
         weights = None if sample_weight is None else self._sample_weights(X, sample_weight)
+        X, update = self._encoded(X, targets, np.ones(len(targets), dtype=bool) if weights is None else weights > 0)
         if first:
             self._start(self._kernel_list(), "regression", 1, X.dtype, sparse=self._wide_and_sparse(X))
-        return self._learn(X, targets, weights, first)[:, 0]
+        predictions = self._learn(X, targets, weights, first)[:, 0]
+        self._take_over(update)
+        return predictions

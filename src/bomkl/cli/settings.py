@@ -136,7 +136,7 @@ def row_settings(options: RowOptions, file: Mapping[str, Any] | None = None) -> 
             raise UsageError(f"{name} in the table [rows] must be a list of columns. Got {chosen[name]!r} instead.")
     try:
         with usage():
-            checked_options(**stream_arguments(chosen, as_tables=True))
+            checked_options(**_arguments(chosen, as_tables=True))
     except TypeError as error:
         raise UsageError(f"The table [rows] holds a value of a wrong kind ({error}). Got {chosen} instead.") from error
     return {name: value for name, value in chosen.items() if value != names[name]}
@@ -169,6 +169,14 @@ def stream_arguments(settings: Mapping[str, Any], as_tables: bool) -> dict[str, 
     -------
     dict
     """
+    if as_tables and (given := [name for name in ("categorical", "buckets") if settings.get(name) is not None]):
+        raise UsageError(
+            f"--{given[0]} is for bomkl convert: a model encodes texts itself. Leave it out, or convert the rows first."
+        )
+    return _arguments(settings, as_tables)
+
+
+def _arguments(settings: Mapping[str, Any], as_tables: bool) -> dict[str, Any]:
     arguments = {name: value for name, value in settings.items() if value is not None}
     arguments["as_tables"] = as_tables
     if "features" in arguments:

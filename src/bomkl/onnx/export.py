@@ -55,7 +55,7 @@ def to_onnx(estimator: Any) -> ModelProto:
         )
     check_is_fitted(estimator)
     is_auto = isinstance(estimator, AutoEstimator)
-    if is_auto and estimator._n_columns() != estimator.n_features_in_:
+    if estimator._n_columns() != estimator.n_features_in_:
         raise TypeError(
             "ONNX models of bomkl take matrices of numbers, and this model learned from a table with texts or dates. "
             "Encode its rows with model.encoder_.transform, and export a model that learned from the encoded rows."

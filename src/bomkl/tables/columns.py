@@ -18,6 +18,8 @@ from bomkl.tables.targets import Targets
 from bomkl.tables.values import GAP, Float, Tally, Values
 
 DATE_PARTS = ("trend", "hour_sin", "hour_cos", "weekday_sin", "weekday_cos", "day_of_year_sin", "day_of_year_cos")
+YEAR = 365.25  # days
+MOST_DAYS = 1e9  # from 1970; microseconds since then would not fit into 64 bits
 GAP_ROWS = 8  # rows with a gap before it may have a column of its own
 GAP_ERRORS = 3.0  # standard errors by which their mean target must differ
 SMOOTHING = 10.0  # rows that the mean of all targets counts for in the mean of a category
@@ -41,11 +43,14 @@ class Change:
         Their counts.
     totals : tuple of float
         Sum and count of the numbers after the block.
+    origin : float or None
+        The first date learned from, after the block.
     """
 
     codes: NDArray[np.int64]
     tally: Tally
     totals: tuple[float, float]
+    origin: float | None = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,8 @@ class Column:
         Its gaps and categories.
     total, count : float
         Sum and count of its numbers: their mean stands in for a gap.
+    origin : float or None, default=None
+        The first date learned from, in days since 1970; None before there is one.
     """
 
     name: Any
@@ -75,6 +82,7 @@ class Column:
     values: Values
     total: float = 0.0
     count: float = 0.0
+    origin: float | None = None
 
     @property
     def used(self) -> int:
@@ -88,6 +96,10 @@ class Column:
         numbers = _numbers(self.name, self.kind, cells)
         gaps = np.isnan(numbers)
         present = learned & ~gaps
+        origin = None
+        if self.kind == "date":
+            out[:, 1:7] = _cycles(numbers)
+            numbers, origin = _years(numbers, self.origin, present)
         # sums run in the order of the rows from where the last block ended, so that the split changes no bit
         totals = np.cumsum(np.concatenate([[self.total], np.where(present, numbers, 0.0)]))
         counts = np.cumsum(np.concatenate([[self.count], present.astype(np.float64)]))
@@ -95,13 +107,11 @@ class Column:
         if gaps.any():
             filled = np.where(gaps, totals[:-1] / np.maximum(counts[:-1], 1.0), numbers)
         out[:, 0] = filled
-        if self.kind == "date":
-            out[:, 1:7] = _cycles(numbers)
         rows = np.flatnonzero(gaps)
         few = targets.of(rows)
         tally = self.values.tally_gaps(learned[rows], few.places, few.amounts)
         tally.claims = _gap_claims(rows, tally.before, learned, targets)
-        return Change(np.where(gaps, GAP, -1), tally, (float(totals[-1]), float(counts[-1])))
+        return Change(np.where(gaps, GAP, -1), tally, (float(totals[-1]), float(counts[-1])), origin)
 
     def _encode_categories(self, cells: Cells, learned: NDArray[np.bool_], targets: Targets, out: Float) -> Change:
         chosen = learned.tolist()
@@ -122,7 +132,8 @@ class Column:
     def after(self, change: Change, places: dict[int, int]) -> Column:
         """Take over what a block does, and the columns of zeros and ones that it gives to values."""
         total, count = change.totals
-        return replace(self, values=self.values.after(change.tally, places), total=total, count=count)
+        values = self.values.after(change.tally, places)
+        return replace(self, values=values, total=total, count=count, origin=change.origin)
 
     def feature_names(self) -> list[str]:
         """Name its columns of numbers."""
@@ -219,6 +230,19 @@ def _categories(name: Any, cells: Cells, values: Values) -> list[str | None]:
     return texts
 
 
+def _years(days: Float, origin: float | None, present: NDArray[np.bool_]) -> tuple[Float, float | None]:
+    """Years since the first date learned from, and that date; a date before there is one counts as the first."""
+    began = 0
+    if origin is None:
+        if not present.any():
+            return np.where(np.isnan(days), np.nan, 0.0), None
+        began = int(present.argmax())
+        origin = float(days[began])
+    years = (days - origin) / YEAR
+    years[:began][~np.isnan(days[:began])] = 0.0
+    return years, origin
+
+
 def _cycles(days: Float) -> Float:
     """Points on circles for the hour, the weekday and the day of the year; a gap is at the centre.
 
@@ -230,7 +254,7 @@ def _cycles(days: Float) -> Float:
     dates = whole.astype(np.int64).astype("datetime64[D]")
     of_year = (dates - dates.astype("datetime64[Y]").astype("datetime64[D]")).astype(np.float64)
     out = np.zeros((len(days), 6))
-    for at, share in enumerate((safe - whole, (whole + 3) % 7 / 7, of_year / 365.25)):
+    for at, share in enumerate((safe - whole, (whole + 3) % 7 / 7, of_year / YEAR)):
         angles = (2 * math.pi * share).tolist()
         out[:, 2 * at] = [math.sin(angle) for angle in angles]
         out[:, 2 * at + 1] = [math.cos(angle) for angle in angles]

@@ -129,6 +129,20 @@ def is_table(X: Any) -> bool:
     return _is_arrow(X) or _is_polars(X) or _is_pandas(X)
 
 
+def in_single_precision(X: Any) -> bool:
+    """Tell whether all columns of a table are of type float32.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"a": [1.0], "b": [2.0]})
+    >>> in_single_precision(frame), in_single_precision(frame.astype("float32")), in_single_precision({"a": 1.0})
+    (False, True, False)
+    """
+    types = X.schema.types if _is_arrow(X) else getattr(X, "dtypes", ())
+    return len(types) > 0 and all(str(each).lower() in ("float32", "float") for each in types)
+
+
 def read_table(X: Any) -> Table:
     """Read a table.
 

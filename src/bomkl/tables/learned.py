@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bomkl.tables.cells import Kind, is_gap
-from bomkl.tables.columns import Change, Column, column_width, first_kind
+from bomkl.tables.columns import MOST_DAYS, Change, Column, column_width, first_kind
 from bomkl.tables.errors import TableError
 from bomkl.tables.filling import WIDEST, Filling, Layout
 from bomkl.tables.frames import Cells, Table
@@ -22,7 +22,7 @@ from bomkl.tables.targets import TARGETS, ReadTargets, TargetSums
 from bomkl.tables.undecided import Undecided
 from bomkl.tables.values import GAP, Float, Values
 
-STATE_VERSION = 2  # 1 filled gaps from other columns only; no release wrote it
+STATE_VERSION = 3  # 1 filled gaps from other columns only, 2 counted days from 1970; no release wrote them
 
 
 @dataclass(frozen=True)
@@ -181,6 +181,7 @@ class Learned:
                     "width": column.width,
                     "total": getattr(column, "total", 0.0),
                     "count": getattr(column, "count", 0.0),
+                    "origin": getattr(column, "origin", None),
                     "values": column.values.state() if isinstance(column, Column) else None,
                 }
                 for column in self.columns
@@ -211,7 +212,11 @@ class Learned:
             else:
                 column = undecided.decided(kind)
                 values = Values.from_state(each["values"], n_targets, column.values.named, max_values, places)
-                columns.append(replace(column, values=values, total=float(each["total"]), count=float(each["count"])))
+                total, count = float(each["total"]), float(each["count"])
+                origin = None if each["origin"] is None else float(each["origin"])
+                if origin is not None and (kind != "date" or not abs(origin) < MOST_DAYS):
+                    raise TableError(f"{origin} cannot be the first date of a {kind}")
+                columns.append(replace(column, values=values, total=total, count=count, origin=origin))
             at += width
         seen = state["targets_seen"]
         sums, squares = (np.array(seen[name], dtype=np.float64) for name in ("sums", "squares"))

@@ -1,4 +1,4 @@
-"""Tables as input of the Auto estimators: one place that turns what the user passes into rows of numbers."""
+"""Tables as input of all estimators: one place that turns what the user passes into rows of numbers."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
-from bomkl.auto.geometry import Float
-from bomkl.auto.row_arrays import Drawn
-from bomkl.auto.saved import State
 from bomkl.tables import TableEncoder
 from bomkl.tables.frames import Table, is_table, read_table
 from bomkl.tables.learned import Update
 
+Float = NDArray[np.float64]
+
 
 class TableRows:
-    """The encoder of an estimator that learned from tables; mixed into `AutoEstimator`."""
+    """The encoder of an estimator that learned from tables."""
 
     takes_tables_ = True
     _target: str  # what the encoder takes means of
@@ -53,14 +52,6 @@ class TableRows:
             self._encoder = TableEncoder(self.types, self._target).begin(table)
         return table
 
-    @staticmethod
-    def _drawn(X: Any, order: NDArray[np.int64]) -> Any:
-        """Rows in a drawn order; those of a table before they are encoded, so that none is encoded by later ones.
-
-        Rows on a device are drawn there.
-        """
-        return X[order] if isinstance(X, Table) or hasattr(X, "tensor") else Drawn(X, order)
-
     def _encoded(self, X: Any, y: Any, learned: NDArray[np.bool_]) -> tuple[Any, Update | None]:
         """Rows as the learner takes them, and what the encoder learns from them."""
         if not isinstance(X, Table):
@@ -68,9 +59,11 @@ class TableRows:
         return self._encoder.prepare(X, y, learned)
 
     def _take_over(self, update: Update | None) -> None:
-        """Let the encoder learn, after the learner has."""
+        """Let the encoder learn, after the learner has; the one of before stays what it was."""
         if update is not None:
-            self._encoder.apply(update)
+            encoder = self._encoder.fork()
+            encoder.apply(update)
+            self._encoder = encoder
 
     def _columns_of_features(self) -> list[Any]:
         """Name of the user's column that each column of the learner comes from; None for one not in use."""
@@ -85,7 +78,47 @@ class TableRows:
         encoder = self.encoder_
         return int(self.n_features_in_) if encoder is None else encoder.n_features_out_
 
-    def _encoder_from_state(self, state: State) -> None:
+    def _named_row(self, x: Any) -> NDArray[Any]:
+        """Values of a mapping or Series, in the order of the columns."""
+        names = getattr(self, "feature_names_in_", None)
+        if names is None:
+            raise ValueError(
+                f"This {type(self).__name__} was fitted without names of columns, so it cannot take a row by names. "
+                "Pass an array, or fit it with a DataFrame."
+            )
+        keys, known = list(x.keys()), set(names)
+        missing, unknown = [name for name in names if name not in x], [key for key in keys if key not in known]
+        if missing or unknown:
+            raise ValueError(f"x must have the columns of the model. Missing: {missing}, unknown: {unknown}.")
+        return np.array([x[name] for name in names])
+
+    def _one_row(self, x: Any) -> Any:
+        """One row as an array."""
+        by_name = hasattr(x, "keys") and self.__sklearn_is_fitted__()
+        return self._named_row(x) if by_name else x if hasattr(x, "toarray") else np.asarray(x)
+
+    def _whole_row(self, x: Any) -> Any:
+        """One row as `predict` and `partial_fit` take it."""
+        is_frame = hasattr(x, "columns")
+        if hasattr(x, "keys") and not is_frame and (self.encoder_ is not None or not self.__sklearn_is_fitted__()):
+            return dict(x.items())
+        row = x if is_frame else self._one_row(x)
+        if len(row.shape) == 2 and row.shape[0] != 1:
+            raise ValueError(f"learn_one and predict_one take one row at a time. Got {row.shape[0]} rows instead.")
+        if is_frame or hasattr(row, "toarray"):
+            return row
+        names = getattr(self, "feature_names_in_", None)
+        if names is None or len(row.shape) != 1 or len(row) != len(names):
+            return np.atleast_2d(row)
+        from pandas import DataFrame
+
+        return DataFrame([row], columns=names)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Tell whether the model has learned from any row."""
+        raise NotImplementedError
+
+    def _encoder_from_state(self, state: dict[str, Any]) -> None:
         """Restore the encoder of a saved model."""
         encoder = TableEncoder(self.types, self._target)
         encoder.restore(state)

@@ -1,16 +1,18 @@
-"""Auto estimators on tables: the same bits for any split, part of the model, errors that name the cell."""
+"""Estimators on tables: the same bits for any split, part of the model, errors that name the cell."""
 
 from __future__ import annotations
 
 import itertools
 import pickle
+import threading
 from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 
-from bomkl import AutoMKLClassifier, AutoMKLRegressor
+from bomkl import AutoMKLClassifier, AutoMKLRegressor, BudgetMKLClassifier, BudgetMKLRegressor, merge, paper
+from bomkl.learners import FOGD, RBP
 from bomkl.modelfile import load, save
 from bomkl.tables.errors import TableError
 
@@ -29,20 +31,22 @@ def rows(n: int = 150, seed: int = 0, classes: int = 2) -> tuple[Any, Any]:
 
 def fitted(kind: type, drift: str | None = None, classes: int = 3, n: int = 150) -> tuple[Any, Any, Any]:
     X, y = rows(n, classes=classes)
-    targets = y if kind is AutoMKLClassifier else (y == "yes") + 0.5 * (y == "maybe")
-    return kind(budget=40, drift=drift, random_state=0), X, targets
+    targets = y if is_classifier(kind()) else (y == "yes") + 0.5 * (y == "maybe")
+    return kind(budget=40, random_state=0, **({"drift": drift} if drift else {})), X, targets
 
 
-BOTH = pytest.mark.parametrize("kind", [AutoMKLClassifier, AutoMKLRegressor])
+KINDS = [AutoMKLClassifier, AutoMKLRegressor, BudgetMKLClassifier, BudgetMKLRegressor]
+ALL = pytest.mark.parametrize("kind", KINDS)
 
 
-@BOTH
-@pytest.mark.parametrize("drift", [None, "adapt"])
+@pytest.mark.parametrize(
+    ("kind", "drift"), [*((kind, None) for kind in KINDS), *((kind, "adapt") for kind in KINDS[:2])]
+)
 def test_any_split_of_a_table_gives_the_same_bits(kind, drift):
     model, X, y = fitted(kind, drift)
     parts = clone(model)
     cuts = [0, 1, 2, 30, 31, 90, 150]
-    labels = {"classes": ["maybe", "no", "yes"]} if kind is AutoMKLClassifier else {}
+    labels = {"classes": ["maybe", "no", "yes"]} if is_classifier(model) else {}
     whole = clone(model)
     expected = whole.score_and_learn(X, y, **labels)
     scores = []
@@ -58,7 +62,7 @@ def test_any_split_of_a_table_gives_the_same_bits(kind, drift):
     np.testing.assert_array_equal(parts.predict(X), whole.predict(X))
 
 
-@BOTH
+@ALL
 def test_a_frame_of_numbers_is_the_same_bits_as_its_matrix(kind):
     X = np.random.default_rng(0).normal(size=(120, 4))
     y = (X[:, 0] > 0).astype(float)
@@ -75,7 +79,7 @@ def test_a_frame_of_numbers_is_the_same_bits_as_its_matrix(kind):
         two.predict(holes.to_numpy(dtype=float))
 
 
-@BOTH
+@ALL
 def test_the_encoder_is_part_of_the_model(kind, tmp_path):
     model, X, y = fitted(kind)
     model.fit(X, y)
@@ -91,7 +95,7 @@ def test_the_encoder_is_part_of_the_model(kind, tmp_path):
     assert model.n_features_in_ == 1
 
 
-@BOTH
+@ALL
 def test_rows_as_dicts_and_tables_of_other_makes(kind):
     model, X, y = fitted(kind)
     expected = model.fit(X, y).predict(X[:20])
@@ -102,7 +106,7 @@ def test_rows_as_dicts_and_tables_of_other_makes(kind):
     np.testing.assert_array_equal(model.predict(pa.Table.from_pandas(X[:20])), expected)
 
 
-@BOTH
+@ALL
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -128,7 +132,7 @@ def test_bad_tables_are_named_and_change_nothing(kind, change, message):
     assert pickle.dumps(model) == before
 
 
-@BOTH
+@ALL
 def test_a_first_table_that_is_refused_leaves_the_model_new(kind):
     model, X, y = fitted(kind)
     with pytest.raises(TableError, match="'when' must hold"):
@@ -137,8 +141,9 @@ def test_a_first_table_that_is_refused_leaves_the_model_new(kind):
     assert not hasattr(model, "n_features_in_")
 
 
-def test_rows_of_weight_zero_do_not_touch_the_encoder():
-    model, X, y = fitted(AutoMKLClassifier, classes=2)
+@pytest.mark.parametrize("kind", [AutoMKLClassifier, BudgetMKLClassifier])
+def test_rows_of_weight_zero_do_not_touch_the_encoder(kind):
+    model, X, y = fitted(kind, classes=2)
     weight = np.ones(len(y))
     weight[50:60] = 0
     one = clone(model).fit(X, y, sample_weight=weight)
@@ -164,20 +169,133 @@ def test_importances_and_explanations_have_the_names_of_columns():
     assert set(matrix.explain(X[["noise"]].to_numpy()[:1]).columns) == {0}
 
 
-def test_onnx_refuses_a_model_of_tables_with_texts():
+@ALL
+def test_onnx_refuses_a_model_of_tables_with_texts(kind):
     pytest.importorskip("onnx")
     from bomkl.onnx import to_onnx
 
-    model, X, y = fitted(AutoMKLClassifier)
+    model, X, y = fitted(kind)
     with pytest.raises(TypeError, match="learned from a table"):
         to_onnx(model.fit(X, y))
     to_onnx(model.fit(X[["size"]].fillna(0.0), y))
 
 
-def test_declared_types():
+@pytest.mark.parametrize("kind", [AutoMKLClassifier, BudgetMKLClassifier])
+def test_declared_types(kind):
     X = pd.DataFrame({"zip": [10115, 20095] * 30})
     y = ["a", "b"] * 30
-    model = AutoMKLClassifier(budget=20, types={"zip": "category"}, random_state=0).fit(X, y)
+    model = kind(budget=20, types={"zip": "category"}, random_state=0).fit(X, y)
     assert model.encoder_.kinds_ == {"zip": "category"}
     with pytest.raises(TableError, match="'zap' has a type"):
         model.set_params(types={"zap": "category"}).fit(X, y)
+
+
+@ALL
+def test_one_row_at_a_time_is_the_same_as_a_table(kind, tmp_path):
+    model, X, y = fitted(kind, classes=2, n=60)
+    model.partial_fit(X[:40], y[:40])
+    other = pickle.loads(pickle.dumps(model))
+    expected = other.score_and_learn(X[40:], y[40:])
+    records = X.astype(object).where(X.notna(), None).to_dict("records")[40:]
+    for row, record in enumerate(records):
+        one = X.iloc[40 + row : 41 + row] if row == 3 else X.iloc[40 + row] if row == 4 else record
+        assert model.predict_one(one) == model.predict([record])[0]
+        assert model.learn_one(one, y[40 + row]) == expected[row]
+    save(model, tmp_path / "one")
+    save(other, tmp_path / "other")
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
+    with pytest.raises(ValueError, match="one row at a time"):
+        model.predict_one(X[:2])
+
+
+@pytest.mark.parametrize(
+    "name", ["Perceptron(*)", "OMKC(DD)", "RBP", "Forgetron", "BOGD", "BPAS", "OMKC(FOGD)", "OMKC(NOGD)"]
+)
+def test_every_algorithm_of_the_paper_takes_tables(name, tmp_path):
+    X, y = rows(120)
+    budget = 10 if name.isalpha() or "OGD" in name else None
+    model = paper.algorithm(name, budget=budget).set_params(random_state=0).fit(X, y)
+    assert model.n_features_in_ == 3
+    assert model.feature_names_in_.tolist() == ["size", "city", "when"]
+    save(model, tmp_path / "m")
+    save(load(tmp_path / "m"), tmp_path / "again")
+    assert (tmp_path / "m").read_bytes() == (tmp_path / "again").read_bytes()
+    again = load(tmp_path / "again").partial_fit(X, y)
+    np.testing.assert_array_equal(again.decision_function(X), model.partial_fit(X, y).decision_function(X))
+
+
+def test_a_frame_in_single_precision_is_the_same_bits_as_its_matrix():
+    X = np.random.default_rng(0).normal(size=(80, 3)).astype(np.float32)
+    y = (X[:, 0] > 0).astype(int)
+    frame = pd.DataFrame(X, columns=list("abc"))
+    one, two = (BudgetMKLClassifier(random_state=0) for _ in range(2))
+    np.testing.assert_array_equal(one.score_and_learn(frame, y), two.score_and_learn(X, y))
+    assert one.support_vectors_.dtype == np.float32
+    np.testing.assert_array_equal(one.learn_one(X[0], 1), two.learn_one(X[0], 1))
+    before = pickle.dumps(one)
+    with pytest.raises(ValueError, match="'b' must hold numbers within float32"):
+        one.partial_fit(frame.astype(float).assign(b=[0.0, 1e40] + [0.0] * 78), y)
+    assert pickle.dumps(one) == before
+
+
+def test_budget_models_of_tables_are_merged_if_their_columns_mean_the_same():
+    head, X, y = fitted(BudgetMKLClassifier, classes=2)
+    head.partial_fit(X[:90], y[:90])
+    one, two = (pickle.loads(pickle.dumps(head)) for _ in range(2))
+    one.partial_fit(X[90:110], y[90:110])
+    two.partial_fit(X[110:], y[110:])
+    merged = merge([one, two])
+    assert merged.encoder_.n_rows_ == two.encoder_.n_rows_ == 130
+    assert np.mean(merged.predict(X) == y) > 0.6
+    np.testing.assert_array_equal(merged.decision_function(X), merge([one, two]).decision_function(X))
+    swapped = X.assign(city=X["city"].map({"Oslo": "Lima", "Lima": "Oslo", "Bonn": "Rome"}))
+    with pytest.raises(ValueError, match="Model 1 encodes its table in other columns than model 0: 'city="):
+        merge([one, clone(head).fit(swapped, y)])
+    plain = X[["size"]].fillna(0.0)
+    numbers = [clone(head).fit(plain[part], y[part]) for part in (slice(75), slice(75, None))]
+    assert merge(numbers).n_seen_ == 150
+    matrix = clone(head).fit(plain.to_numpy(), y)
+    with pytest.raises(ValueError, match="Model 1 has learned from a matrix, but model 0 from a table"):
+        merge([numbers[0], matrix])
+
+
+def test_a_budget_model_is_saved_as_a_whole_call_left_it():
+    model, X, y = fitted(BudgetMKLClassifier, classes=2, n=400)
+    model.set_params(learner=RBP())
+    model.partial_fit(X[:20], y[:20])
+    seen, stop = set(), threading.Event()
+
+    def read():
+        while not stop.is_set():
+            copy = pickle.loads(pickle.dumps(model))
+            seen.add((copy.n_seen_, copy.encoder_.n_rows_))
+            assert np.isfinite(model.decision_function(X[:5])).all()
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for begin in range(20, 400, 20):
+        model.partial_fit(X[begin : begin + 20], y[begin : begin + 20])
+    stop.set()
+    reader.join()
+    assert seen
+    assert all(rows == encoded for rows, encoded in seen)
+
+
+def test_a_kernel_cannot_save_the_model_of_a_table_that_is_learning():
+    def nosy(X, Z):
+        if hasattr(model, "_engine"):
+            model.__getstate__()
+        return X @ Z.T
+
+    X, y = rows(30)
+    model = BudgetMKLClassifier(kernels=[nosy], random_state=0)
+    with pytest.raises(RuntimeError, match="is learning and cannot be saved by a function that it calls meanwhile"):
+        model.partial_fit(X, y)
+    assert model.encoder_ is None
+
+
+def test_fourier_features_are_of_the_encoded_columns():
+    X, y = rows(60)
+    model = paper.algorithm("OMKC(FOGD)", budget=5).set_params(random_state=0, learner=FOGD(n_frequencies=5)).fit(X, y)
+    assert model.nbytes_ > 0
+    assert model.predict(X[:3]).shape == (3,)
