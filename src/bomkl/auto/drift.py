@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from bomkl.auto.constants import LARGEST
-from bomkl.auto.fast import SLOW, FastExperts
+from bomkl.auto.fast_experts import SLOW, FastExperts
 from bomkl.auto.geometry import Float
 from bomkl.auto.one_row import Step, learn_in_one_step, scores_of_one
 from bomkl.auto.rebuild import Mapper

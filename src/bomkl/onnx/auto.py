@@ -15,7 +15,7 @@ from bomkl.auto.component import NewtonComponent
 from bomkl.auto.constants import LARGEST
 from bomkl.auto.curved import CurvedComponent
 from bomkl.auto.drift import AdaptiveLearner
-from bomkl.auto.fast import FARTHEST, SLOW
+from bomkl.auto.fast_experts import FARTHEST, SLOW
 from bomkl.auto.features import KernelFeatures
 from bomkl.auto.rows import RowLearner
 from bomkl.auto.task import Task

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from bomkl.serve.bulk import are_plain_cells
 from bomkl.serve.errors import RefusedError, wrong
-from bomkl.serve.plain import are_plain_cells
 
 
 def read_arrow(body: bytes, most_rows: int) -> dict[str, list[Any]]:

@@ -22,9 +22,9 @@ from pydantic import (
 from pydantic_core import from_json
 
 from bomkl.serve.arrow import read_arrow
+from bomkl.serve.bulk import are_plain_cells, is_plain_body, plain_lines
 from bomkl.serve.columns import LONGEST_NAME, LONGEST_TEXT
 from bomkl.serve.errors import RefusedError, beside, wrong
-from bomkl.serve.plain import are_plain_cells, is_plain_body, plain_lines
 
 JSON, NDJSON, ARROW = "application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream"
 MOST_ROWS = 10_000
