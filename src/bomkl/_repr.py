@@ -58,6 +58,17 @@ def top_kernels(names: Sequence[str], weights: Sequence[float]) -> State:
     return [(name, f"{100 * weight:.1f} %") for weight, name in ranked]
 
 
+def mistakes_text(mistakes: int, rows: int) -> str:
+    """Write the error of a classifier on a stream.
+
+    Examples
+    --------
+    >>> mistakes_text(1, 8)
+    '12.50 % of the rows, each predicted before learning from it'
+    """
+    return f"{100 * mistakes / max(rows, 1):.2f} % of the rows, each predicted before learning from it"
+
+
 def bytes_text(count: int) -> str:
     """Write a number of bytes to be read.
 

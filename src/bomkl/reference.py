@@ -353,7 +353,7 @@ class ReferenceMKL:
     kernel_mistakes : list of list of int
         Per output and kernel: rows whose sign that kernel alone got wrong.
     mistakes, n_seen : int
-        Rows that the combination got wrong, and rows learned.
+        Rows that the combination got wrong, and rows learned from.
 
     Examples
     --------
@@ -402,7 +402,7 @@ class ReferenceMKL:
         return np.array([self._combine(c, [f(row) for f in fs], every) for c, fs in enumerate(self.expansions)])
 
     def learn_one(self, x: Any, y: float, weight: float = 1.0) -> Vector:
-        """Score a row, then learn it; a row of weight zero is scored and leaves no trace."""
+        """Score a row, then learn from it; a row of weight zero is scored and leaves no trace."""
         row, outputs = np.asarray(x, dtype=np.float64), range(len(self.expansions))
         labels = [(1.0 if y == c else -1.0) if self.task == "multiclass" else float(y) for c in outputs]
         scores = np.array([self._learn_output(c, row, labels[c], weight) for c in outputs])

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bomkl._labels import checked_labels
 from bomkl._online import OnlineClassifier
+from bomkl._repr import mistakes_text
 from bomkl._validation import check_as_many, check_class_weights, parameter_error
 from bomkl.auto.device import on_host
 from bomkl.auto.estimator import AutoEstimator
@@ -267,7 +268,7 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
         return self._mistakes
 
     def _shown_error(self) -> str:
-        return f"{100 * self.mistakes_ / max(self.n_seen_, 1):.2f} % of the rows before learning them"
+        return mistakes_text(self.mistakes_, self.n_seen_)
 
     # ------------------------------------------------------------ labels
 

@@ -524,7 +524,7 @@ class RowLearner:
         return weights
 
     def component_errors(self) -> Float:
-        """Mean error of each component on the rows it has scored before learning them; 0 before the first."""
+        """Mean error of each component on the rows it has scored, each before learning from it; 0 before the first."""
         total = self.error_before.copy()
         total[self.places() or slice(None)] += self.combination.error_sum * self.spread**2
         return total / np.maximum(self.error_rows, 1)

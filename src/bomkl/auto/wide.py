@@ -255,7 +255,7 @@ class WideLearner:
         return np.append(influence[0] * self.kernels.kernel_weights(), influence[1:])
 
     def component_errors(self) -> Float:
-        """Mean error of each component on the rows it has scored before learning them; 0 before the first."""
+        """Mean error of each component on the rows it has scored, each before learning from it; 0 before the first."""
         own = self.error_before + self.combination.error_sum[1:] * self.spread**2
         return np.append(self.kernels.component_errors(), own / max(self.seen - FIRST_STAGE, 1))
 

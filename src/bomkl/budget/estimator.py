@@ -26,7 +26,7 @@ from bomkl._core import (
     before_fork,
 )
 from bomkl._guard import changing, settled, unchanged_on_error
-from bomkl._repr import ShowsState, State, bytes_text, top_kernels
+from bomkl._repr import ShowsState, State, bytes_text, mistakes_text, top_kernels
 from bomkl._table_rows import TableRows
 from bomkl._validation import (
     check_bool,
@@ -442,7 +442,7 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
         model = self._now()
         state = [("rows", f"{model.n_seen_:,}")]
         if hasattr(model, "mistakes_") and model.n_seen_:
-            state.append(("error", f"{100 * model.mistakes_ / model.n_seen_:.2f} % of the rows before learning them"))
+            state.append(("error", mistakes_text(model.mistakes_, model.n_seen_)))
         state += [("stored rows", f"{model._engine.n_rows:,}"), ("memory", bytes_text(model.nbytes_))]
         weights = np.atleast_2d(model.kernel_weights_).mean(axis=0)
         return state + top_kernels([kernel_name(kernel) for kernel in model.kernels_], weights.tolist())
