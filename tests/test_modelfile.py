@@ -576,7 +576,7 @@ def test_a_save_leaves_alone_what_others_write_and_what_is_not_its_own(tmp_path)
 
 
 def test_a_temporary_file_that_is_deleted_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
-    lock, deleted = _files._try_lock, []
+    lock, deleted = _files.try_lock, []
 
     def late(descriptor):
         if not deleted:
@@ -584,7 +584,7 @@ def test_a_temporary_file_that_is_deleted_before_it_is_locked_is_made_again(tmp_
             deleted[0].unlink()
         return lock(descriptor)
 
-    monkeypatch.setattr(_files, "_try_lock", late)
+    monkeypatch.setattr(_files, "try_lock", late)
     with replacing(tmp_path / "m") as file:
         file.write(b"whole")
     assert deleted

@@ -111,7 +111,7 @@ def _new_temporary(target: str) -> tuple[int, str]:
         name = f"{_names_of_temporaries(target)}{secrets.token_hex(8)}.tmp"
         path = os.path.join(os.path.dirname(target), name)
         descriptor = os.open(path, _NEW, 0o666)
-        if _try_lock(descriptor) is not False and os.path.exists(path):
+        if try_lock(descriptor) is not False and os.path.exists(path):
             return descriptor, path
         os.close(descriptor)  # someone took it for an orphan in the moment before it was locked
 
@@ -134,13 +134,13 @@ def _delete_if_orphan(path: str) -> None:
         status = os.fstat(descriptor)
         # The age is for file systems on which machines do not see each other's locks
         orphan = stat.S_ISREG(status.st_mode) and status.st_mtime < time.time() - _ORPHAN_AFTER
-        if orphan and _try_lock(descriptor):
+        if orphan and try_lock(descriptor):
             os.unlink(path)
     finally:
         os.close(descriptor)
 
 
-def _try_lock(descriptor: int) -> bool | None:
+def try_lock(descriptor: int) -> bool | None:
     """Lock an open file; False if another has locked it, None where there are no locks."""
     if fcntl is None:
         return None

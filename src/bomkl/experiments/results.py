@@ -15,12 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bomkl._files import try_lock
 from bomkl.experiments.protocol import Cell
-
-try:
-    import fcntl
-except ImportError:  # Windows: two runs into the same folder are then not kept apart
-    fcntl = None  # type: ignore[assignment]
 
 Row = dict[str, Any]
 
@@ -129,7 +125,8 @@ def open_for_append(path: Path) -> Iterator[Appender]:
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
     try:
-        _lock(descriptor, path)
+        if try_lock(descriptor) is False:
+            raise ResultsBusyError(f"{path} is in use by another run; give this one its own --out folder.")
         appender = Appender(descriptor)
         size = os.fstat(descriptor).st_size
         if size and os.pread(descriptor, 1, size - 1) != b"\n":
@@ -137,15 +134,6 @@ def open_for_append(path: Path) -> Iterator[Appender]:
         yield appender
     finally:
         os.close(descriptor)
-
-
-def _lock(descriptor: int, path: Path) -> None:
-    if fcntl is None:
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        raise ResultsBusyError(f"{path} is in use by another run; give this one its own --out folder.") from error
 
 
 def reproducible_part(row: Mapping[str, Any]) -> Row:
