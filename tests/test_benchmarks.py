@@ -111,7 +111,8 @@ def test_end_to_end_on_the_bundled_data(monkeypatch):
     assert all((row["rows"], row["of_rows"]) == (300, 300) for row in rows)
     (cut,) = end_to_end.measure(["magic04"], ["BOMKC(SPA)"], rows=5_000, most_seconds=1e-9)
     assert (cut["rows"], cut["of_rows"]) == (end_to_end.CHUNK, 5_000)
-    assert end_to_end.show(rows[0])
+    assert f"{100 * rows[0]['mistakes'] / 300:6.2f} % mistakes" in end_to_end.show(rows[0])
+    assert end_to_end.show(cut).endswith(f", the first {end_to_end.CHUNK:,} rows")
 
 
 def test_budget_learners_beside_another_version(monkeypatch):
@@ -134,8 +135,8 @@ def test_growth():
         *points, fit = growth.run(series)
         check_fields(points, "series", "along", "size", "seconds", "support")
         check_fields([fit], "exponent", "last_exponent", "against")
-        assert growth.show(points[0])
-        assert growth.show(fit)
+        assert f"{points[0]['support']:,} SVs" in growth.show(points[0])
+        assert f"time ~ ({fit['against']})^{fit['exponent']:.2f}" in growth.show(fit)
 
 
 def test_peers_that_are_not_installed_are_said_to_be_missing(monkeypatch):

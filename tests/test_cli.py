@@ -294,7 +294,7 @@ def test_values():
         (
             "a,label\n1,x\n2,y\nz,x\n" + "1,x\n" * 20,
             ["--format", "csv"],
-            "rows:4: column a: not a number, as the first value of this column is: 'z'",
+            "rows:4: column a: not a number, although the first value of this column is: 'z'",
         ),
         ("1 1:1\n-1 1:z\n", [], "rows:2: column 6: the value is not a finite number: 'z'"),
         ("1 1:1\n-1 1:2\n3 1:1\n", ["--classes", "1,-1"], "rows:3: the label is none of the classes [1, -1]: '3.0'"),

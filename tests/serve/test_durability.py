@@ -11,9 +11,10 @@ from typer.testing import CliRunner
 from bomkl import AutoMKLClassifier, modelfile
 from bomkl._files import locked
 from bomkl.cli import app
+from bomkl.serve import push
 from bomkl.serve.log import Log, LogError, log_path
 from bomkl.serve.replay import Replay, Report
-from bomkl.serve.server import serve
+from bomkl.serve.server import bound_sockets, serve
 from bomkl.serve.service import ServiceSettings
 from bomkl.serve.snapshots import Snapshots
 from bomkl.serve.start import Start
@@ -235,3 +236,22 @@ def test_push_streams_a_file(serving, stream, tmp_path):
         gone = run_bomkl(*command, "--label", "c")
         assert gone.exit_code == 1
         assert "there is no label column 'c'" in gone.stderr
+
+
+def test_push_says_that_it_waits_for_a_service_and_gives_up_in_the_end(tmp_path, monkeypatch):
+    (tmp_path / "rows.csv").write_text("a,label\n1,0\n2,1\n")
+
+    def lose_patience(seconds):
+        monkeypatch.setattr(push, "_PATIENCE", -1.0)
+
+    monkeypatch.setattr(push, "_SAY_AFTER", -1.0)
+    monkeypatch.setattr(push.time, "sleep", lose_patience)
+    (nobody,) = bound_sockets("127.0.0.1", 0)  # the port is taken, but nobody listens
+    with nobody:
+        url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+        done = run_bomkl("push", tmp_path / "rows.csv", "--url", url)
+    assert done.exit_code == 1
+    first, last = done.stderr.splitlines()
+    assert f"{url} does not take rows" in first
+    assert "Trying again for 60 s" in first
+    assert f"{url} cannot be reached" in last

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -11,12 +12,14 @@ from typing import Any, Self
 import httpx
 import numpy as np
 from pydantic_core import to_json
+from tqdm import tqdm
 
 from bomkl.serve.bodies import MOST_ROWS, NDJSON
 from bomkl.streams import Stream
 from bomkl.streams.labels import is_missing, label_kind
 
 _PATIENCE = 60.0  # seconds for which a service may be away
+_SAY_AFTER = 2.0  # seconds after which the user is told so
 _MOST_LATENCIES = 100_000
 _RETRIED = frozenset({429, 503, 507})
 Named = tuple[list[dict[str, Any]], list[Any]]
@@ -167,7 +170,7 @@ class Pusher:
         sent.rows += len(labels)
 
     def _request(self, body: bytes, headers: dict[str, str], sent: Sent) -> Any:
-        begun, pause = time.monotonic(), 0.1
+        begun, pause, told = time.monotonic(), 0.1, False
         while True:
             try:
                 sending = time.monotonic()
@@ -181,8 +184,14 @@ class Pusher:
                 pause = float(response.headers.get("retry-after", pause))
             except httpx.TransportError as error:
                 problem = str(error) or type(error).__name__
-            if time.monotonic() - begun > _PATIENCE:
+            waited = time.monotonic() - begun
+            if waited > _PATIENCE:
                 raise PushError(f"{self._client.base_url} cannot be reached: {problem}")
+            if waited > _SAY_AFTER and not told:
+                told = True
+                where = self._client.base_url
+                said = f"bomkl: {where} does not take rows ({problem}). Trying again for {_PATIENCE:.0f} s."
+                tqdm.write(said, file=sys.stderr)
             time.sleep(pause)
             pause = min(2 * pause, 2.0)
 

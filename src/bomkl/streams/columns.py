@@ -182,7 +182,7 @@ def _numbers(
                 refuse(
                     row,
                     name,
-                    "not a number, as the first value of this column is" if options.as_tables else "not a number",
+                    "not a number, although the first value of this column is" if options.as_tables else "not a number",
                 )
     if not np.isfinite(numbers).all():
         for at in np.flatnonzero(np.isinf(numbers)):
