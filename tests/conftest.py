@@ -3,9 +3,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("bomkl", deadline=None, derandomize=True)
+# no test depends on how fast the machine is, nor on chance
+settings.register_profile("bomkl", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("bomkl")
 
 
