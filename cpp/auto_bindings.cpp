@@ -96,7 +96,7 @@ void bind_linear_scores(In<float, 2> features, In<double, 2> w, int rank, InOut<
     nb::gil_scoped_release release;
     for (std::size_t t = 0; t < n; ++t)
         for (std::size_t k = 0; k < outputs; ++k)
-            out.data()[t * outputs + k] = dot(features.data() + t * width, w.data() + k * width, rank);
+            out.data()[t * outputs + k] = primitives().dot(features.data() + t * width, w.data() + k * width, rank);
 }
 
 void bind_bend(In<double, 1> curve, In<double, 2> targets, InOut<double, 2> out) {

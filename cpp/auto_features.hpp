@@ -31,8 +31,7 @@ inline void kernel_values(const Primitives<float>& with, const KernelMap& map, c
         for (int t = 0; t < n; ++t)
             with.city_block(x + std::size_t(t) * map.features, map.features, map.landmarks, map.landmark_tiles,
                             out + t * width);
-        for (std::size_t i = 0; i < n * width; ++i) out[i] *= -scale;
-        with.exp_many(out, n * width);
+        with.exp_many(out, n * width, -scale);
         return;
     }
     multiply(with, x, map.features, n, map.features, map.landmarks, map.landmark_tiles, out, width);
@@ -48,9 +47,7 @@ inline void kernel_values(const Primitives<float>& with, const KernelMap& map, c
         float norm = 0;
         for (int j = 0; j < map.features; ++j)
             norm += x[std::size_t(t) * map.features + j] * x[std::size_t(t) * map.features + j];
-        for (std::size_t j = 0; j < width; ++j)  // without arithmetic in a branch, so that the compiler may use vectors
-            row[j] = -scale * std::max(norm + map.norms[j] - 2.0f * row[j], 0.0f);
-        with.exp_many(row, width);
+        with.gaussians(row, width, norm, map.norms, scale);
     }
 }
 

@@ -92,15 +92,21 @@ inline void close_block(const Primitives<float>& with, Component& m, int n) {
     // error E of P with P itself, to (I - c v x^T) E (I - c v x^T)^T, but only where E is symmetric: the change v v^T is
     // symmetric whatever v is, so what makes P differ from its mirror image stays for ever, while P goes to zero. In the end v
     // = P^T x is no longer P x, and the change takes from P what is not there.
-    std::vector<float> scaled(std::size_t(kTile) * kTile), change(width * kTile);
+    constexpr int kAtOnce = 48;  // rows whose change stays in the nearest cache until it is taken off
+    float change[kAtOnce * kTile];
+    std::vector<float> scaled(std::size_t(kTile) * kTile);
     const auto tile = [&](int q) { return m.P + std::size_t(q) * m.rank * kTile; };
     for (int q = 0; q < m.tiles; ++q) {
         const int first = q * kTile, rows = std::min(m.rank, first + kTile);
         transpose(v_transposed.data() + std::size_t(first) * kTile, kTile, n, kTile, scaled.data(), kTile);
         for (int t = 0; t < n; ++t)
             for (int i = 0; i < kTile; ++i) scaled[std::size_t(t) * kTile + i] *= float(m.c[t]);
-        multiply(with, v_transposed.data(), kTile, rows, n, scaled.data(), 1, change.data(), kTile);
-        for (std::size_t i = 0; i < std::size_t(rows) * kTile; ++i) tile(q)[i] -= change[i];
+        for (int begin = 0; begin < rows; begin += kAtOnce) {
+            const int some = std::min(kAtOnce, rows - begin);
+            multiply(with, v_transposed.data() + std::size_t(begin) * kTile, kTile, some, n, scaled.data(), 1, change, kTile);
+            float* of = tile(q) + std::size_t(begin) * kTile;
+            for (int i = 0; i < some * kTile; ++i) of[i] -= change[i];
+        }
         float* diagonal = tile(q) + std::size_t(first) * kTile;
         for (int i = 1; i < rows - first; ++i)
             for (int j = 0; j < i; ++j) diagonal[std::size_t(i) * kTile + j] = diagonal[std::size_t(j) * kTile + i];
@@ -199,26 +205,23 @@ inline double gain_direction(const Primitives<float>& with, Component& m, int u)
 }
 
 // Scores features x as row u of the open block. column[s], for s < u, is x_s P x at first, x_s P_s x in the end.
-inline void score_row(const Component& m, int u, const float* x, double* column, double* f) {
-    for (int k = 0; k < m.outputs; ++k) f[k] = dot(x, m.w + k * m.width(), m.rank);
-    for (int s = 0; s < u; ++s) {
-        const double value = column[s];
-        for (int k = 0; k < m.outputs; ++k) f[k] += m.a[s * m.outputs + k] * value;
-        const double* factors = m.M + s * kBlock;
-        for (int v = s + 1; v < u; ++v) column[v] -= factors[v] * value;
-    }
+inline void score_row(const Primitives<float>& with, const Component& m, int u, const float* x, double* column, double* f) {
+    for (int k = 0; k < m.outputs; ++k) f[k] = with.dot(x, m.w + k * m.width(), m.rank);
+    with.eliminate(m.M, u, column);
+    for (int s = 0; s < u; ++s)
+        for (int k = 0; k < m.outputs; ++k) f[k] += m.a[s * m.outputs + k] * column[s];
 }
 
-// Learns row u of the open block after `score_row`; column[u] is x_u P x_u at first. Only what belongs to row u changes.
-inline void learn_row(const Primitives<float>& with, Component& m, int u, double* column, const double* f, const double* y,
-                      double weight, Task task, double loosen, double* g, double* p) {
+// Learns row u of the open block after `score_row`; own is x_u P x_u. Only what belongs to row u changes.
+inline void learn_row(const Primitives<float>& with, Component& m, int u, const double* column, double own, const double* f,
+                      const double* y, double weight, Task task, double loosen, double* g, double* p) {
     for (int s = 0; s < u; ++s) {
-        column[u] -= m.c[s] * column[s] * column[s];
+        own -= m.c[s] * column[s] * column[s];
         m.M[s * kBlock + u] = m.c[s] * column[s];
     }
-    const double q = std::max(column[u], 1e-12);
+    const double q = std::max(own, 1e-12);
     const double change = newton_step(f, y, weight, q, m.outputs, task, loosen, m.a + u * m.outputs, g, p);
-    m.c[u] = column[u] > 0 ? change : 0;  // a variance of zero or less is rounding: leave the covariance alone
+    m.c[u] = own > 0 ? change : 0;  // a variance of zero or less is rounding: leave the covariance alone
     if (loosen > 0) {
         const double squared_length = gain_direction(with, m, u);
         m.c[u] = bounded_by_trace(m.c[u], squared_length, m.trace[1], m.trace[0]);
@@ -242,11 +245,12 @@ inline int newton_rows(const Primitives<float>& with, Component& m, const float*
         multiply(with, m.U, width, last, m.rank, transposed.data(), 1, G.data(), kTile);
         for (int u = open; u < last; ++u) {
             const std::size_t row = done + (u - open);
-            double column[kBlock];  // x_s P_s x_u for s <= u
-            for (int s = 0; s <= u; ++s) column[s] = double(G[s * kTile + (u - open)]);
+            const auto product = [&](int s) { return double(G[s * kTile + (u - open)]); };
+            double column[kBlock] = {};  // x_s P_s x_u for s < u
+            for (int s = 0; s < u; ++s) column[s] = product(s);
             double* f = scores + row * outputs;
-            score_row(m, u, m.rows + u * width, column, f);
-            learn_row(with, m, u, column, f, y + row * outputs, weight[row], task, loosen, g.data(), p.data());
+            score_row(with, m, u, m.rows + u * width, column, f);
+            learn_row(with, m, u, column, product(u), f, y + row * outputs, weight[row], task, loosen, g.data(), p.data());
         }
         open = last;
         done += fresh;

@@ -117,7 +117,7 @@ public:
         for (OneComponent& each : components_) {
             products(each, each.open);
             double* score = scores_of(each.place);
-            score_row(each.m, each.open, each.features.data(), each.column.data(), score);
+            score_row(with_, each.m, each.open, each.features.data(), each.column.data(), score);
             if (each.curve) *score = straightened(*each.curve, each.bent_score = *score);
         }
         for (const OneBoosted& each : boosted_)
@@ -158,10 +158,10 @@ public:
             float own[kLanes], *line = each.line_of(u);
             for (int k = 0; k < m.rank; ++k) line[k * kLanes + u % kLanes] = m.U[u * m.width() + k];
             with_.inner_lines(each.features.data(), m.rank, line, 1, own);
-            each.column[u] = double(own[u % kLanes]);
             const double target = each.curve ? bent(*each.curve, y[0]) : 0;
-            learn_row(with_, m, u, each.column.data(), each.curve ? &each.bent_score : scores_of(each.place),
-                      each.curve ? &target : y, weight, task_, each.loosen, g_.data(), p_.data());
+            learn_row(with_, m, u, each.column.data(), double(own[u % kLanes]),
+                      each.curve ? &each.bent_score : scores_of(each.place), each.curve ? &target : y, weight, task_,
+                      each.loosen, g_.data(), p_.data());
             each.open = u + 1;
         }
         for (OneForest& each : forests_) each.rows.learn(0, y, weight, each.open++);

@@ -49,16 +49,4 @@ inline void transpose(const float* in, std::size_t rows, std::size_t columns, st
         for (std::size_t a = b < whole_columns ? whole_rows : 0; a < rows; ++a) out[b * out_stride + a] = in[a * stride + b];
 }
 
-// A sum in 16 interleaved parts: the compiler may keep them in vectors without changing a bit.
-inline double dot(const float* x, const double* w, std::size_t n) {
-    double part[16] = {};
-    std::size_t j = 0;
-    for (; j + 16 <= n; j += 16)
-        for (int i = 0; i < 16; ++i) part[i] += double(x[j + i]) * w[j + i];
-    for (; j < n; ++j) part[j % 16] += double(x[j]) * w[j];
-    double sum = 0;
-    for (int i = 0; i < 16; ++i) sum += part[i];
-    return sum;
-}
-
 }  // namespace bomkl::automatic

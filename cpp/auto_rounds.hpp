@@ -87,7 +87,7 @@ inline void component_sums(const Primitives<float>& with, const float* F, int n,
     for (int t = 0; t < n; ++t) {
         const float* x = F + t * width;
         double* f = scores + std::size_t(t) * outputs;
-        for (int k = 0; k < outputs; ++k) f[k] = dot(x, w + k * width, rank);
+        for (int k = 0; k < outputs; ++k) f[k] = with.dot(x, w + k * width, rank);
         const double h = pull_and_curvature(f, y + std::size_t(t) * outputs, outputs, task, p.data(), pull.data());
         float length = 0;
         for (int j = 0; j < rank; ++j) length += x[j] * x[j];

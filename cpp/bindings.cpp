@@ -128,10 +128,12 @@ NB_MODULE(_core, m) {
         "instruction_set", [] { return std::string(chosen_set().name); }, "The instruction set new engines use.");
     m.def(
         "exp_many",
-        [](nb::ndarray<float, nb::ndim<1>, nb::c_contig> x) { chosen_set().single_precision->exp_many(x.data(), x.size()); },
+        [](nb::ndarray<float, nb::ndim<1>, nb::c_contig> x) { chosen_set().single_precision->exp_many(x.data(), x.size(), 1); },
         "x"_a, "exp of numbers <= 0 in place, as the kernels compute it: the limit benchmarks compare with.");
     m.def(
         "exp_many",
-        [](nb::ndarray<double, nb::ndim<1>, nb::c_contig> x) { chosen_set().double_precision->exp_many(x.data(), x.size()); },
+        [](nb::ndarray<double, nb::ndim<1>, nb::c_contig> x) {
+            chosen_set().double_precision->exp_many(x.data(), x.size(), 1);
+        },
         "x"_a);
 }

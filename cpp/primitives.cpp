@@ -358,13 +358,26 @@ T expand(const PreparedKernel<T>& k, const T* source, const int* slots, const T*
 // exp(x) = 2^(n + r). The part r is what is left of x after n ln(2), taken off in two parts: the product of x and log2(e)
 // alone would be off by |x| units in the last place.
 template <class T>
-void exp_many(T* values, std::size_t n) {
+[[gnu::always_inline]] inline Vec<T> exp_of(Vec<T> x) {
     using S = Simd<T>;
     const Vec<T> log2e = broadcast<T>(T(1.4426950408889634074));
-    for (std::size_t i = 0; i + S::width <= n; i += S::width) {
-        const Vec<T> x = load<T>(values + i), multiple = next_multiple<T>(x, log2e), whole = value_of_multiple<T>(multiple);
-        const Vec<T> rest = S::fma(whole, broadcast<T>(-S::ln2_low), S::fma(whole, broadcast<T>(-S::ln2_high), x));
-        store<T>(values + i, exp2_of_sum<T>(multiple, rest * log2e, S::less(broadcast<T>(S::least_exp), x)));
+    const Vec<T> multiple = next_multiple<T>(x, log2e), whole = value_of_multiple<T>(multiple);
+    const Vec<T> rest = S::fma(whole, broadcast<T>(-S::ln2_low), S::fma(whole, broadcast<T>(-S::ln2_high), x));
+    return exp2_of_sum<T>(multiple, rest * log2e, S::less(broadcast<T>(S::least_exp), x));
+}
+
+template <class T>
+void exp_many(T* values, std::size_t n, T factor) {
+    constexpr int W = Simd<T>::width;
+    for (std::size_t i = 0; i + W <= n; i += W) store<T>(values + i, exp_of<T>(load<T>(values + i) * factor));
+}
+
+template <class T>
+void gaussians(T* products, std::size_t n, T norm, const T* norms, T scale) {
+    constexpr int W = Simd<T>::width;
+    for (std::size_t i = 0; i + W <= n; i += W) {
+        const Vec<T> distance = norm + load<T>(norms + i) - T(2) * load<T>(products + i);
+        store<T>(products + i, exp_of<T>(-scale * (distance < T(0) ? Vec<T>{} : distance)));
     }
 }
 
@@ -451,12 +464,45 @@ void add_fixed(const T* values, std::size_t n, double units, std::int64_t* sums)
 }
 
 template <class T>
+double dot(const T* x, const double* w, std::size_t n) {
+    constexpr int W = Simd<double>::width;
+    Vec<double> part[kLanes / W] = {};
+    std::size_t j = 0;
+    for (; j + kLanes <= n; j += kLanes)
+#pragma GCC unroll 8
+        for (int v = 0; v < kLanes / W; ++v) {
+            double wide[W];
+            for (int i = 0; i < W; ++i) wide[i] = double(x[j + v * W + i]);
+            part[v] += load<double>(wide) * load<double>(w + j + v * W);
+        }
+    double lanes[kLanes], sum = 0;
+    for (int v = 0; v < kLanes / W; ++v) store<double>(lanes + v * W, part[v]);
+    for (; j < n; ++j) lanes[j % kLanes] += double(x[j]) * w[j];
+    for (int i = 0; i < kLanes; ++i) sum += lanes[i];
+    return sum;
+}
+
+template <class T>
+void eliminate(const double* factors, int n, double* column) {
+    constexpr int W = Simd<double>::width;
+    alignas(64) static constexpr std::int64_t kNumbers[] = {0, 1, 2, 3, 4, 5, 6, 7};
+    const Simd<double>::Int number = *reinterpret_cast<const Simd<double>::Int*>(kNumbers);
+    for (int s = 0; s + 1 < n; ++s, factors += kTile) {
+        const Vec<double> value = broadcast<double>(column[s]);
+        int v = (s + 1) / W * W;
+        const Vec<double> before = load<double>(column + v), after = before - load<double>(factors + v) * value;
+        store<double>(column + v, number > s - v ? after : before);
+        for (v += W; v < n; v += W) store<double>(column + v, load<double>(column + v) - load<double>(factors + v) * value);
+    }
+}
+
+template <class T>
 constexpr Primitives<T> table{
-    tabulate<T>,     evaluate<T>,      evaluate_related<T>, append<T>,       sum_lanes<T>,    inner<T>,
-    inner_lines<T>,  inner_depths<T>,  scatter<T>,          gather_inner<T>, relate<T>,       relate_line<T>,
-    relate_slot<T>,  relate_listed<T>, turn_rows<T>,        map_line<T>,     map_column<T>,   map_listed<T>,
-    map_chain<T>,    sum_line<T>,      sum_lane<T>,         add_lanes<T>,    cheapest<T>,     expand<T>,
-    weighted_sum<T>, exp_many<T>,      city_block<T>,       waves<T>,        add_multiple<T>, add_fixed<T>};
+    tabulate<T>,     evaluate<T>,     evaluate_related<T>, append<T>,       sum_lanes<T>,   inner<T>,       inner_lines<T>,
+    inner_depths<T>, scatter<T>,      gather_inner<T>,     relate<T>,       relate_line<T>, relate_slot<T>, relate_listed<T>,
+    turn_rows<T>,    map_line<T>,     map_column<T>,       map_listed<T>,   map_chain<T>,   sum_line<T>,    sum_lane<T>,
+    add_lanes<T>,    cheapest<T>,     expand<T>,           weighted_sum<T>, exp_many<T>,    gaussians<T>,   city_block<T>,
+    waves<T>,        add_multiple<T>, add_fixed<T>,        dot<T>,          eliminate<T>};
 
 }  // namespace
 

@@ -133,8 +133,10 @@ struct Primitives {
     T (*expand)(const PreparedKernel<T>&, const T* source, const int* slots, const T* coef, int n, T* values);
     // weighted sum with kernel values that are already there
     T (*weighted_sum)(const T* coef, const T* values, int n);
-    // exps of n values in place
-    void (*exp_many)(T* values, std::size_t n);
+    // exp(factor x) of n numbers, a multiple of kLanes, in place
+    void (*exp_many)(T* values, std::size_t n, T factor);
+    // likewise exp(-scale |x - z|^2) from the products of a row x with n rows z, and the squared lengths of x and of those
+    void (*gaussians)(T* products, std::size_t n, T norm, const T* norms, T scale);
     // sums of absolute differences of one row to n_tiles tiles of `features` values, packed one after another: out[slot]
     void (*city_block)(const T* x, int features, const T* tiles, int n_tiles, T* out);
     // Fourier features from inner products with frequencies: amplitude times the n cosines, then the n sines, of inner *
@@ -144,6 +146,11 @@ struct Primitives {
     bool (*add_multiple)(T factor, const T* x, int n, T* y);
     // sums += values in whole units, `units` to one; no value may have more than 2^51 units
     void (*add_fixed)(const T* values, std::size_t n, double units, std::int64_t* sums);
+    // the sum of x[j] w[j] in kLanes interleaved parts
+    double (*dot)(const T* x, const double* w, std::size_t n);
+    // column[v] -= factors[s * kTile + v] * column[s] for all s < v < n, one s after another; `column` has room for kTile
+    // numbers, and what is behind the first n may change
+    void (*eliminate)(const double* factors, int n, double* column);
 };
 
 struct InstructionSet {

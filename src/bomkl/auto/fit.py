@@ -72,7 +72,8 @@ def ridge_fit_steps(
             break
         yield
     lower, _ = dpotri(factor, lower=1)
-    covariance = np.tril(lower) + np.tril(lower, -1).T
+    covariance = lower + lower.T  # what is above the diagonal of the factor is zero, and stays so
+    np.fill_diagonal(covariance, lower.diagonal())
     return w, covariance
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf
 
 from bomkl._core import BLOCK, close_block, current_means, linear_scores, newton_rows
+from bomkl.auto.blas import one_blas_thread
 from bomkl.auto.geometry import Float, Single, packed, unpacked
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.task import Task
@@ -131,11 +132,12 @@ class NewtonRegression:
         P = unpacked(self.P)[:, : self.rank].astype(np.float64)
         margin = MARGIN * float(P.diagonal().max())
         diagonal, added = P.diagonal() - margin, 0.0
-        while True:
-            np.fill_diagonal(P, diagonal + added)
-            if dpotrf(P, lower=1)[1] == 0:
-                break
-            added = 4 * added or margin
+        with one_blas_thread:
+            while True:
+                np.fill_diagonal(P, diagonal + added)
+                if dpotrf(P, lower=1)[1] == 0:
+                    break
+                added = 4 * added or margin
         if added:
             self.P = packed(_with_diagonal(unpacked(self.P)[:, : self.rank], diagonal + margin + added))
             self.trace[1] = np.trace(unpacked(self.P), dtype=np.float64)

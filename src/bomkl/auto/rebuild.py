@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import replace
-from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bomkl.auto.blas import one_blas_thread
 from bomkl.auto.coding import Coding
 from bomkl.auto.component import Component, NewtonComponent
 from bomkl.auto.constants import CURVED, KERNELS, KernelChoice
@@ -330,44 +328,3 @@ def target_scale(y: Float, robust: bool) -> tuple[float, float]:
             return float(centre), float((high - low) / 1.349)
     deviation = float(y.std())
     return float(y.mean()), deviation if deviation > 1e-12 * float(np.abs(y).max()) else 1.0
-
-
-@cache
-def _controller() -> Any:
-    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
-
-    return ThreadpoolController()
-
-
-class _OneBlasThread:
-    """Rebuild with one thread in BLAS: with more, the last bits would depend on the machine's load.
-
-    The limit is one of the process, so the first to come sets it and the last to leave takes it back.
-    """
-
-    def __init__(self) -> None:
-        self._lock, self._inside = threading.Lock(), 0
-        self._limit: Any = None
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._inside == 0:
-                self._limit = _controller().limit(limits=1, user_api="blas")
-            self._inside += 1
-
-    def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                self._limit.restore_original_limits()
-
-    def begin_anew(self) -> None:
-        """Forget who was inside: in a forked process nobody is left to leave."""
-        if self._inside:
-            self._limit.restore_original_limits()
-        self.__init__()  # type: ignore[misc]
-
-
-one_blas_thread = _OneBlasThread()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=one_blas_thread.begin_anew)

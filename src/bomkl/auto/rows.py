@@ -34,7 +34,7 @@ from bomkl.auto.constants import (
 from bomkl.auto.geometry import Float, Geometry, Views
 from bomkl.auto.growth import Growth
 from bomkl.auto.one_row import Step, one_row_of
-from bomkl.auto.rebuild import Fitting, HostFitting, Mapper, Rebuild, in_order, one_blas_thread, target_scale
+from bomkl.auto.rebuild import Fitting, HostFitting, Mapper, Rebuild, in_order, target_scale
 from bomkl.auto.row_arrays import checked, on_processor, rows_for
 from bomkl.auto.row_state import load_row_learner, row_learner_state
 from bomkl.auto.sample import Sample
@@ -274,9 +274,8 @@ class RowLearner:
         if self.seen == self.schedule.prune_at:
             self._prune()
         if self.seen % CHUNK == 0:
-            with one_blas_thread:
-                for component in self.components:
-                    component.tend()
+            for component in self.components:
+                component.tend()
         if self.sample is not None and growth <= self.seen:
             if self.grow_from is None:
                 self.grow_from = self.sample.rows()
