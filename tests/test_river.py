@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import pickle
+import random
+
 import numpy as np
 import pytest
 
@@ -113,13 +117,78 @@ def test_before_any_row_and_with_one_label():
     regressor.learn_many(frame[:0], [])
 
 
-def test_strings_are_refused_by_name():
-    for learn in (
-        lambda: river.BudgetMKLClassifier().learn_one({"city": "Bonn"}, True),
-        lambda: river.BudgetMKLRegressor().learn_many(pd.DataFrame({"city": ["Bonn"]}), [1.0]),
-    ):
-        with pytest.raises(ValueError, match=r"The feature 'city' must be a number. Got 'Bonn' instead"):
+def test_strings_are_refused_by_name_after_a_first_row_of_numbers():
+    model = river.BudgetMKLClassifier()
+    model.learn_one({"city": 3}, True)
+    frame = pd.DataFrame({"city": [1, "Bonn"]}, dtype=object)
+    for learn in (lambda: model.learn_one({"city": "Bonn"}, True), lambda: model.learn_many(frame, [True, False])):
+        with pytest.raises(ValueError, match=r"The feature 'city' must be a number, .* Got 'Bonn' instead"):
             learn()
+
+
+MODELS = [river.AutoMKLClassifier, river.BudgetMKLClassifier, river.AutoMKLRegressor, river.BudgetMKLRegressor]
+
+
+def table_rows(n, numbers):
+    rng = random.Random(0)
+    rows = [
+        {
+            "city": rng.choice(["Oslo", "Bonn", "Lima", None]),
+            "size": rng.choice([rng.gauss(0, 1), math.nan]),
+            "day": f"2024-03-{1 + i // 24:02d}T{i % 24:02d}:00",
+        }
+        for i in range(n)
+    ]
+    targets = [float(row["city"] == "Lima") for row in rows]
+    labels = [["no", "yes", "maybe"][int(t) + (i > 30) * (i % 3 == 0)] for i, t in enumerate(targets)]
+    return rows, targets if numbers else labels
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_rows_with_texts_gaps_and_dates(kind):
+    rows, targets = table_rows(80, "Regressor" in kind.__name__)
+    one, many = kind(budget=30, seed=0), kind(budget=30, seed=0)
+    assert one.predict_one(rows[0]) in (None, 0.0)
+    for row, target in zip(rows, targets, strict=True):
+        one.learn_one(row, target)
+    frame = pd.DataFrame(rows, dtype=object)
+    for begin in range(0, 80, 17):
+        many.learn_many(frame[begin : begin + 17], targets[begin : begin + 17])
+    shown = [one.predict_one(row) for row in rows]
+    assert shown == many.predict_many(frame).tolist()
+    assert [pickle.loads(pickle.dumps(one)).predict_one(row) for row in rows[:5]] == shown[:5]
+    if "Classifier" in kind.__name__:
+        assert [one.predict_proba_one(row) for row in rows] == many.predict_proba_many(frame).to_dict("records")
+        assert sum(a == b for a, b in zip(shown, targets, strict=True)) > 50
+    assert one.predict_one(rows[0] | {"late": "?"}) == shown[0]  # not one of the first row
+    assert one.predict_one({"city": None}) == one.predict_one({"city": None, "size": math.nan, "day": None})
+    one.learn_one({"late": 3}, targets[0])
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_table_that_is_refused_leaves_no_trace(kind):
+    rows, targets = table_rows(40, "Regressor" in kind.__name__)
+    model = kind(budget=30, seed=0)
+    new = 0.5 if "Regressor" in kind.__name__ else "never seen"
+    fresh = pickle.dumps(model)
+    for learn in (
+        lambda: model.learn_one({"city": ["a list"]}, new),
+        lambda: model.learn_many(pd.DataFrame({"city": ["Oslo", ["a list"]]}), [targets[0], new]),
+    ):
+        with pytest.raises(ValueError, match="The column 'city' must hold"):
+            learn()
+        assert pickle.dumps(model) == fresh
+    for row, target in zip(rows, targets, strict=True):
+        model.learn_one(row, target)
+    before = pickle.dumps(model)
+    bad = rows[0] | {"day": "soon"}
+    for learn in (
+        lambda: model.learn_one(bad, new),
+        lambda: model.learn_many(pd.DataFrame([*rows[:5], bad], dtype=object), [*targets[:4], new, new]),
+    ):
+        with pytest.raises(ValueError, match="The column 'day' must hold dates"):
+            learn()
+        assert pickle.dumps(model) == before
 
 
 def test_values_that_are_not_finite_are_refused_and_learned_nothing_from():

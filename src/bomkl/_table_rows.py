@@ -101,7 +101,7 @@ class TableRows:
         """One row as `predict` and `partial_fit` take it."""
         is_frame = hasattr(x, "columns")
         if hasattr(x, "keys") and not is_frame and (self.encoder_ is not None or not self.__sklearn_is_fitted__()):
-            return dict(x.items())
+            return [dict(x.items())]  # a dict of lists would be columns
         row = x if is_frame else self._one_row(x)
         if len(row.shape) == 2 and row.shape[0] != 1:
             raise ValueError(f"learn_one and predict_one take one row at a time. Got {row.shape[0]} rows instead.")

@@ -6,6 +6,7 @@ import threading
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, BudgetMKLClassifier, BudgetMKLRegressor
@@ -63,11 +64,20 @@ def interrupted(call, after):
     return False, 0.0
 
 
-@pytest.mark.parametrize("model", MODELS, ids=str)
-def test_interrupts(cases, model, stream, digest, request):
+def with_texts(X):
+    """The same rows as a table with a column of texts and gaps."""
+    frame = pd.DataFrame(X, columns=list("abcdefgh"))
+    return frame.assign(text=frame["a"].round().astype(str)).mask(frame.assign(text=0.0) > 2.0)
+
+
+@pytest.mark.parametrize(
+    ("model", "table"), [*((model, False) for model in MODELS), *((model, True) for model in MODELS[3:])], ids=str
+)
+def test_interrupts(cases, model, table, stream, digest, request):
     from sklearn.base import clone
 
     X, y = stream
+    X = with_texts(X) if table else X
     halves = [(X[:2000], y[:2000]), (X[2000:], y[2000:])]
     whole = clone(model)
     times = [seconds(lambda part=part: whole.partial_fit(*part)) for part in halves]

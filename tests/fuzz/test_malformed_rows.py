@@ -17,6 +17,7 @@ from bomkl import modelfile
 from bomkl.cli import app
 
 CASES = int(os.environ.get("BOMKL_FUZZ_CASES", "60"))
+ALGORITHMS = ["auto", "auto", "SPA", "RBP", "BPAS", "OMKC(FOGD)"]
 COLUMNS = ["size", "colour", "when", "label"]
 
 
@@ -115,7 +116,11 @@ def test_one_line_for_each_and_nothing_lost(tmp_path, seed):
     path.write_bytes(data)
     args = ["--on-bad-line", rng.choice(["stop", "skip"]), "-q", "--budget", "20"]
     args += ["--format", kind] if rng.random() < 0.7 else []
-    args += ["-a", rng.choice(["auto", "SPA"])] if kind != "svmlight" or rng.random() < 0.5 else []
+    args += (
+        ["-a", rng.choice(["auto", "auto", "SPA", "RBP", "BPAS", "OMKC(FOGD)"])]
+        if kind != "svmlight" or rng.random() < 0.5
+        else []
+    )
     piped = rng.random() < 0.6
     for command in (["train", "-o", str(output)], ["eval"]):
         runner = CliRunner()

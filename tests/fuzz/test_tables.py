@@ -4,8 +4,10 @@ import datetime
 
 import numpy as np
 import pandas as pd
+from tests.fuzz.test_model_files import change, parts, signed
 
-from bomkl import AutoMKLClassifier, AutoMKLRegressor
+from bomkl import modelfile
+from bomkl.modelfile import ModelFileError
 
 ODD_CELLS = (
     None,
@@ -65,13 +67,11 @@ def hostile_table(rng, choose, table):
     return mixed
 
 
-def test_tables(cases, choose, digest):
-    for rng in cases(25):
+def test_tables(cases, choose, digest, new_model):
+    for rng in cases(40):
         n = int(rng.integers(30, 90))
         table = good_table(rng, n)
-        numbers = bool(rng.integers(2))
-        update = choose(rng, ["rows", "rounds"])
-        model = (AutoMKLRegressor if numbers else AutoMKLClassifier)(budget=40, update=update, random_state=0)
+        model, numbers = new_model(rng)
         y = rng.normal(size=n) if numbers else np.arange(n) % 2
         model.fit(table, y)
         before, hostile = digest(model), hostile_table(rng, choose, table)
@@ -92,3 +92,26 @@ def test_tables(cases, choose, digest):
             assert digest(model) == before
             assert np.isfinite(np.asarray(scores, dtype=float)).all()
         assert np.isfinite(np.asarray(model.predict(table), dtype=float)).all()
+
+
+def test_model_files_of_tables(cases, choose, digest, new_model, tmp_path):
+    path = tmp_path / "hostile.bomkl"
+    for rng in cases(25):
+        table = good_table(rng, 40)
+        model, numbers = new_model(rng)
+        y = rng.normal(size=40) if numbers else np.arange(40) % 2
+        magic, version, tree, arrays = parts(digest(model.fit(table, y)))
+        for _ in range(int(rng.integers(1, 4))):
+            change(rng, choose, tree, arrays)
+        path.write_bytes(signed(magic, version, tree, arrays))
+        try:
+            hostile = modelfile.load(path)
+        except ModelFileError as error:
+            assert str(path) in str(error)
+            continue
+        try:
+            assert np.isfinite(np.asarray(hostile.predict(table), dtype=float)).all()
+            hostile.partial_fit(table, y)
+            assert np.isfinite(np.asarray(hostile.predict(table), dtype=float)).all()
+        except REFUSED as error:
+            assert str(error)

@@ -7,7 +7,7 @@ from typing import Any
 
 from bomkl import auto
 from bomkl.river.base import RiverClassifier, RiverRegressor
-from bomkl.river.columns import FixedColumns
+from bomkl.river.columns import Columns, FixedColumns, TableColumns
 
 
 class AutoMKLClassifier(RiverClassifier):
@@ -40,7 +40,7 @@ class AutoMKLClassifier(RiverClassifier):
         self.budget = budget
         self.drift = drift
         self.seed = seed
-        self._columns = FixedColumns()
+        self._columns: Columns | TableColumns = FixedColumns()
         self._codes: dict[Any, int] = {}  # of labels, in the order in which they were first seen
         self._model = auto.AutoMKLClassifier(budget=budget, drift=drift, random_state=seed)
 
@@ -101,7 +101,7 @@ class AutoMKLRegressor(RiverRegressor):
         self.budget = budget
         self.drift = drift
         self.seed = seed
-        self._columns = FixedColumns()
+        self._columns: Columns | TableColumns = FixedColumns()
         self._model = auto.AutoMKLRegressor(budget=budget, drift=drift, random_state=seed)
 
     def _learn_row(self, x: Mapping[Any, Any], target: float) -> None:

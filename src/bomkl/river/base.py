@@ -6,20 +6,52 @@ A family supplies how a row is learned and predicted once its columns are known.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from copy import copy
 from typing import Any
 
 import numpy as np
 from river import base
 
-from bomkl.river.checks import check_frame, check_label, check_numbers, number_to_predict
-from bomkl.river.columns import Columns
+from bomkl.river.checks import check_frame, check_label, number_to_predict
+from bomkl.river.columns import Columns, TableColumns
+from bomkl.tables import TableEncoder
 
 
-class RiverClassifier(base.MiniBatchClassifier):
+class NamedColumns:
+    """A model whose columns come with the stream."""
+
+    _columns: Columns | TableColumns
+    _model: Any
+
+    @contextmanager
+    def _learning(self, x: Mapping[Any, Any], frame: Any = None) -> Iterator[None]:
+        """Make columns ready for a row, or for the first row of a DataFrame and all others; what fails leaves no trace.
+
+        All cells are looked at first: numbers here, those of a table by its encoder.
+        """
+        columns = self._columns.ready_for(x)
+        if isinstance(columns, Columns):
+            if frame is not None:
+                check_frame(frame)
+            columns.learn(x)
+            yield
+            return
+        before = {name: copy(value) if isinstance(value, list | dict) else value for name, value in vars(self).items()}
+        self._columns = columns
+        try:
+            if frame is not None:  # which is learned from in pieces
+                encoder, rows = getattr(self._model, "encoder_", None), columns.rows(frame)
+                _ = TableEncoder().fit(rows) if encoder is None else encoder.transform(rows)
+            yield
+        except BaseException:
+            vars(self).update(before)
+            raise
+
+
+class RiverClassifier(NamedColumns, base.MiniBatchClassifier):
     """A classifier whose columns and labels come with the stream."""
-
-    _columns: Columns
 
     @property
     @abstractmethod
@@ -65,9 +97,8 @@ class RiverClassifier(base.MiniBatchClassifier):
             The label: anything hashable but NaN.
         """
         check_label(y)
-        check_numbers(x)
-        self._columns.learn(x)
-        self._learn_row(x, y)
+        with self._learning(x):
+            self._learn_row(x, y)
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn from the rows of a DataFrame, with the same result as one by one.
@@ -82,10 +113,9 @@ class RiverClassifier(base.MiniBatchClassifier):
         labels = list(y)
         for label in labels:
             check_label(label)
-        check_frame(X)
         if labels:
-            self._columns.learn(X.columns)
-            self._learn_frame(X, labels)
+            with self._learning(dict(zip(X.columns, X.iloc[0], strict=True)), X):
+                self._learn_frame(X, labels)
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
         """Predict the label of one row; None before the model has seen a label.
@@ -141,11 +171,8 @@ class RiverClassifier(base.MiniBatchClassifier):
         return pd.Series([labels[int(place)] for place in self._winners(X)], index=X.index)
 
 
-class RiverRegressor(base.MiniBatchRegressor):
+class RiverRegressor(NamedColumns, base.MiniBatchRegressor):
     """A regressor whose columns come with the stream."""
-
-    _columns: Columns
-    _model: Any
 
     @abstractmethod
     def _learn_row(self, x: Mapping[Any, Any], target: float) -> None:
@@ -174,9 +201,8 @@ class RiverRegressor(base.MiniBatchRegressor):
             The target.
         """
         target = number_to_predict(y)
-        check_numbers(x)
-        self._columns.learn(x)
-        self._learn_row(x, target)
+        with self._learning(x):
+            self._learn_row(x, target)
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn from the rows of a DataFrame, with the same result as one by one.
@@ -189,10 +215,9 @@ class RiverRegressor(base.MiniBatchRegressor):
             The targets.
         """
         targets = [number_to_predict(value) for value in y]
-        check_frame(X)
         if targets:
-            self._columns.learn(X.columns)
-            self._learn_frame(X, targets)
+            with self._learning(dict(zip(X.columns, X.iloc[0], strict=True)), X):
+                self._learn_frame(X, targets)
 
     def predict_one(self, x: Mapping[Any, Any]) -> float:
         """Predict the target of one row; 0 before the model has learned from any.

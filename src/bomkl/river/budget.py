@@ -12,8 +12,9 @@ from bomkl import budget as estimators
 from bomkl.combiners import Combiner
 from bomkl.learners import Learner
 from bomkl.river.base import RiverClassifier, RiverRegressor
-from bomkl.river.columns import Columns
+from bomkl.river.columns import Columns, TableColumns
 
+Rows = NDArray[np.float64] | list[dict[Any, Any]]  # of numbers, or of a table
 _END = object()
 
 
@@ -61,7 +62,7 @@ class BudgetMKLClassifier(RiverClassifier):
         self.combiner = combiner
         self.budget = budget
         self.seed = seed
-        self._columns = Columns()
+        self._columns: Columns | TableColumns = Columns()
         self._labels: list[Any] = []  # in the order in which they were first seen; their numbers are the classes
         self._model = estimators.BudgetMKLClassifier(
             kernels=kernels, learner=learner, combiner=combiner, budget=budget, random_state=seed
@@ -72,7 +73,7 @@ class BudgetMKLClassifier(RiverClassifier):
         return self._labels
 
     def _learn_row(self, x: Mapping[Any, Any], label: Any) -> None:
-        self._learn(self._columns.row(x), [label])
+        self._learn(_one(self._columns.row(x)), [label])
 
     def _learn_frame(self, X: Any, labels: list[Any]) -> None:
         self._learn(self._columns.rows(X), labels)
@@ -84,13 +85,13 @@ class BudgetMKLClassifier(RiverClassifier):
         return self._chances(X).argmax(axis=1)
 
     def _row_chances(self, x: Mapping[Any, Any]) -> Any:
-        return self._probabilities(self._columns.row(x))[0]
+        return self._probabilities(_one(self._columns.row(x)))[0]
 
     def _chances(self, X: Any) -> Any:
         return self._probabilities(self._columns.rows(X))
 
-    def _learn(self, rows: NDArray[np.float64], labels: list[Any]) -> None:
-        self._model = self._model._with_columns(rows.shape[1])
+    def _learn(self, rows: Rows, labels: list[Any]) -> None:
+        self._model = _widened(self._model, rows)
         start = 0
         for stop, label in enumerate([*labels, _END]):
             if label is not _END and label in self._labels:
@@ -108,7 +109,7 @@ class BudgetMKLClassifier(RiverClassifier):
                     self._model = self._model._with_another_class()
             start = stop
 
-    def _probabilities(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _probabilities(self, rows: Rows) -> NDArray[np.float64]:
         if len(self._labels) == 1:
             return np.ones((len(rows), 1))
         margins = _scores(self._model, rows)
@@ -164,38 +165,52 @@ class BudgetMKLRegressor(RiverRegressor):
         self.epsilon = epsilon
         self.budget = budget
         self.seed = seed
-        self._columns = Columns()
+        self._columns: Columns | TableColumns = Columns()
         self._model = estimators.BudgetMKLRegressor(
             kernels=kernels, learner=learner, combiner=combiner, epsilon=epsilon, budget=budget, random_state=seed
         )
 
     def _learn_row(self, x: Mapping[Any, Any], target: float) -> None:
-        self._learn(self._columns.row(x), [target])
+        self._learn(_one(self._columns.row(x)), [target])
 
     def _learn_frame(self, X: Any, targets: list[float]) -> None:
         self._learn(self._columns.rows(X), targets)
 
     def _prediction(self, x: Mapping[Any, Any]) -> float:
-        return float(_scores(self._model, self._columns.row(x))[0, 0])
+        return float(_scores(self._model, _one(self._columns.row(x)))[0, 0])
 
     def _predictions(self, X: Any) -> Any:
         return _scores(self._model, self._columns.rows(X))[:, 0]
 
-    def _learn(self, rows: NDArray[np.float64], targets: list[float]) -> None:
-        self._model = self._model._with_columns(rows.shape[1])
+    def _learn(self, rows: Rows, targets: list[float]) -> None:
+        self._model = _widened(self._model, rows)
         if hasattr(self._model, "n_features_in_"):
             _learn_checked(self._model, rows, np.array(targets))
         else:
             self._model.partial_fit(rows, np.array(targets))
 
 
-def _learn_checked(model: Any, rows: NDArray[np.float64], targets: NDArray[Any]) -> None:
+def _one(row: NDArray[np.float64] | dict[Any, Any]) -> Rows:
+    """One row as rows."""
+    return [row] if isinstance(row, dict) else row
+
+
+def _learn_checked(model: Any, rows: Rows, targets: NDArray[Any]) -> None:
     """Learn rows that were made here, without scikit-learn's checks: for a single row these take most of the time."""
+    if isinstance(rows, list):
+        model.partial_fit(rows, targets)
+        return
     deltas = model._deltas(None, len(targets))
     model._engine.learn(model._engine_rows(rows), targets.astype(np.float64), None, deltas, model._n_threads())
 
 
-def _scores(model: Any, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+def _scores(model: Any, rows: Rows) -> NDArray[np.float64]:
     """Scores of rows that were made here, a column for each function, without scikit-learn's checks."""
-    scores: NDArray[np.float64] = model._with_columns(rows.shape[1])._engine.score(rows, False, 1)
+    scores: NDArray[np.float64]
+    scores = model._scores(rows) if isinstance(rows, list) else _widened(model, rows)._engine.score(rows, False, 1)
     return scores
+
+
+def _widened(model: Any, rows: Rows) -> Any:
+    """Give a model as many columns as rows of numbers have; those of a table do not change."""
+    return model if isinstance(rows, list) else model._with_columns(rows.shape[1])

@@ -11,13 +11,22 @@ def number(name: Any, value: Any) -> float:
     """Read the number of a feature."""
     try:
         found = float(value)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(
-            f"The feature {name!r} must be a number. Got {value!r} instead; a OneHotEncoder of River encodes names."
+            f"The feature {name!r} must be a number, as all features of the first row. Got {value!r} instead. A model "
+            "takes texts if the first row has one."
         ) from error
     if not math.isfinite(found):
         raise ValueError(f"The feature {name!r} must be a finite number. Got {value!r} instead.")
     return found
+
+
+def is_number(value: Any) -> bool:
+    """Tell whether a value is a finite number."""
+    try:
+        return math.isfinite(float(value))
+    except (TypeError, ValueError, OverflowError):
+        return False
 
 
 def check_numbers(x: Mapping[Any, Any]) -> None:

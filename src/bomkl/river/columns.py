@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bomkl.river.checks import number
+from bomkl.river.checks import check_numbers, is_number, number
 
 _FIRST_WIDTH = 8
 
@@ -19,6 +19,16 @@ class Columns:
 
     def __init__(self) -> None:
         self.places: dict[Any, int] = {}
+
+    def ready_for(self, x: Mapping[Any, Any]) -> Columns | TableColumns:
+        """Columns that can learn a row, or the first row of a DataFrame: a first one with texts or gaps begins a table.
+
+        Anything but numbers in a later one is refused.
+        """
+        if not self.places and not all(map(is_number, x.values())):
+            return TableColumns(x)
+        check_numbers(x)
+        return self
 
     def learn(self, names: Iterable[Any]) -> None:
         """Give new names their columns; names that are new together are sorted, so their order has no effect."""
@@ -98,3 +108,35 @@ class FixedColumns(Columns):
             if (place := self.place(name)) >= 0:
                 rows[:, place] += [number(name, value) for value in X[name]]
         return rows
+
+
+class TableColumns:
+    """Columns of rows with texts, gaps or dates, which the model encodes itself: those of the first row.
+
+    What another row lacks is a gap, and names that were not in the first row are left out.
+
+    Parameters
+    ----------
+    names : iterable
+        Names of the features of the first row.
+    """
+
+    def __init__(self, names: Iterable[Any]) -> None:
+        self.names = list(names)
+
+    def ready_for(self, x: Mapping[Any, Any]) -> TableColumns:
+        """Return itself: the encoder checks the cells."""
+        return self
+
+    def learn(self, names: Iterable[Any]) -> None:
+        """Do nothing: the columns are fixed."""
+
+    def row(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
+        """One row with these columns."""
+        return {name: x.get(name) for name in self.names}
+
+    def rows(self, X: Any) -> list[dict[Any, Any]]:
+        """Rows of a DataFrame as a table."""
+        gaps = [None] * len(X)
+        cells = [list(X[name]) if name in X.columns else gaps for name in self.names]
+        return [dict(zip(self.names, row, strict=True)) for row in zip(*cells, strict=True)]

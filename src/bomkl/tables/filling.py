@@ -17,6 +17,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from bomkl.tables.cells import LARGEST
 from bomkl.tables.conditional import Float, conditional_means, inverse, residuals
 from bomkl.tables.errors import TableError
 from bomkl.tables.neighbours import DEGREES, RECENT, Mask, Places, neighbours
@@ -27,6 +28,7 @@ _FIRST_GROUPS = (16, 32, 64, 128)
 _TOGETHER = 128  # rows whose gaps are filled in one step; the result does not depend on it
 _RIDGE = 0.01  # added to variances of 1
 _FARTHEST = 4.0  # deviations from the mean that a filled gap may lie
+_LEAST = 1e-100  # deviations below it count as none, so that a value in units of them is finite
 _JUDGED = 4  # one row of so many has its cells predicted for comparison
 _DOUBT = 1.0  # added to the sum of squares by which trust is divided
 
@@ -206,7 +208,7 @@ class Filling:
         mean = total / n
         covariances = products / n - mean[:d, None] * mean[:d]
         deviation = np.sqrt(np.maximum(np.diagonal(covariances), 0.0))
-        deviation = np.where(deviation > 1e-9 * np.abs(mean[:d]), deviation, 1.0)
+        deviation = np.where(deviation > np.maximum(1e-9 * np.abs(mean[:d]), _LEAST), deviation, 1.0)
         correlations = covariances / (deviation[:, None] * deviation)
         return replace(
             self,
@@ -243,7 +245,10 @@ class Filling:
         if rows < 0 or not fit or not 0 < n <= min(rows, _GROUP + RECENT) or told != (rows >= _FIRST_GROUPS[0]):
             raise TableError("the sums that gaps are filled by do not fit the columns")
         positive = (parts["deviation"] > 0).all() and (parts["latest"][1] >= 0).all() and (parts["alike"][1] >= 0).all()
-        if not positive or not all(np.isfinite(part).all() for part in parts.values()):
+        limits = dict.fromkeys(("shift", "mean", "recent", "deviation"), 4 * LARGEST)
+        limits |= {"total": 4 * LARGEST * rows, "products": 16 * LARGEST**2 * rows, "precision": 1e50}
+        limits |= dict.fromkeys(("latest", "alike"), width * _FARTHEST**2 * rows)
+        if not positive or not all((np.abs(part) <= limits[name]).all() for name, part in parts.items()):
             raise TableError("the sums that gaps are filled by are out of range")
         return cls(rows=rows, recent=(parts.pop("recent"),), recent_hidden=(hidden,), **parts)
 
