@@ -11,6 +11,8 @@
 
 namespace bomkl::automatic {
 
+constexpr float kRootHalf = 0.70710678118654752f;  // scales squares of normal scores to deviation 1
+
 enum class PoolKernel { gaussian, polynomial, laplacian };
 
 struct KernelMap {

@@ -56,8 +56,8 @@ struct OneForest {
 
 struct OneComponent {
     std::size_t place;
-    int view;   // of its kernel; -1 for the columns themselves
-    bool both;  // columns: with their normal scores
+    int view;            // of its kernel; -1 for the columns themselves
+    bool both, squares;  // columns: with their normal scores, and with the squares of these
     KernelMap map;
     Component m;
     int open;
@@ -99,6 +99,10 @@ public:
         needed_[common] |= needed_[leading];
         for (int view = 0; view < n_views; ++view)
             if (needed_[view]) views_[view].resize(view == leading ? std::size_t(kTile) : std::size_t(columns.columns));
+        for (int j = 0; j < columns.columns; ++j) {
+            const double* column = columns.sorted + j * std::size_t(columns.length);
+            square_means_.push_back(column[0] < column[columns.length - 1] ? 1.0f : 0.0f);
+        }
     }
 
     // Scores the row, by outputs; what it computed is kept for `learn`, and for the same row again.
@@ -211,7 +215,10 @@ private:
         const int d = columns_.columns;
         std::copy_n(views_[standard].begin(), d, each.features.begin());
         if (each.both) std::copy_n(views_[normal].begin(), d, each.features.begin() + d);
-        each.features[each.both ? 2 * d : d] = 1.0f;
+        if (each.squares)
+            std::transform(views_[normal].begin(), views_[normal].begin() + d, square_means_.begin(),
+                           each.features.begin() + 2 * d, [](float z, float mean) { return (z * z - mean) * kRootHalf; });
+        each.features[each.m.rank - 1] = 1.0f;
     }
 
     // column[s] = x_s P x for the rows s < n of the open block.
@@ -233,6 +240,7 @@ private:
     bool known_ = false, scored_ = false;  // the features of row x_; its scores
     std::array<bool, n_views> needed_{};
     std::array<std::vector<float>, n_views> views_;
+    std::vector<float> square_means_;  // of normal scores: 1, and 0 for constant columns
     std::vector<double> x_;
     std::vector<std::uint8_t> codes_;
     std::vector<double> scores_, centred_, out_, g_, p_;

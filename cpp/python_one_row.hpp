@@ -182,7 +182,9 @@ private:
                 "a component does not fit its learner");
         if (view < 0) {
             part.both = nb::cast<bool>(features.attr("both"));
-            require(std::size_t(part.m.rank) == (part.both ? 2 * d : d) + 1, "the columns do not fit their component");
+            part.squares = nb::cast<bool>(features.attr("squares"));
+            require((part.both || !part.squares) && std::size_t(part.m.rank) == (1 + part.both + part.squares) * d + 1,
+                    "the columns do not fit their component");
         } else {
             part.map = kernel_map(int(view == leading_view ? std::size_t(n_leading) : d),
                                   nb::cast<int>(features.attr("number")), nb::cast<double>(features.attr("scale")),

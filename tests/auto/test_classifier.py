@@ -9,7 +9,10 @@ from sklearn.datasets import load_digits, make_moons
 from sklearn.metrics import log_loss
 
 from bomkl import AutoMKLClassifier, modelfile
+from bomkl.auto.constants import ADDITIVE, KERNELS, NARROW
 from bomkl.auto.trees import TREES
+
+KERNEL_NAMES = tuple(choice.name for choice in KERNELS)
 
 
 def moons(n=600, seed=0):
@@ -177,8 +180,9 @@ class TestInsight:
         assert len(auto.kernels_) == len(auto.kernel_weights_) == len(auto.component_errors_) == len(auto.n_support_)
         assert auto.kernel_weights_.sum() == pytest.approx(1)
         assert (auto.kernel_weights_ >= 0).all()
-        kept = ["linear", *(each.name for each in auto._learner.components if each.name in TREES)]
-        assert np.count_nonzero(auto.n_support_) == (5 if kept == ["linear"] else 4)  # after pruning
+        living = {each.name for each in auto._learner.components}
+        kept = ["linear", *(name for name in (ADDITIVE, *TREES) if name in living)]
+        assert np.count_nonzero(auto.n_support_) == (4 if living & set(TREES) else 5)  # after pruning
         assert_array_equal(auto.kernel_weights_ > 0, (auto.n_support_ > 0) | np.isin(auto.kernels_, kept))
         assert len(auto.support_vectors_) <= 80
         assert {tuple(row) for row in auto.support_vectors_} <= {tuple(row) for row in X[:80]}
@@ -200,6 +204,39 @@ class TestInsight:
         dropped = set(members) - {each.name for each in learner.components}
         assert all(members[name].kernel is None for name in dropped if not name.startswith("wide"))
 
+    def test_beside_trees_at_most_two_kernels_with_half_of_the_budget_go_on(self):
+        X, y = moons()
+        learner = model().fit(X, y)._learner
+        living = {each.name for each in learner.components}
+        assert living & set(TREES)
+        kernels = [i for i, name in enumerate(learner.names) if name in KERNEL_NAMES]
+        orders = (
+            [*kernels[2:], *kernels[:2]],
+            kernels[::-1],
+            sorted(kernels, key=lambda i: learner.names[i] not in NARROW),
+        )
+        learner.components = model().partial_fit(X[:100], y[:100])._learner.components  # before pruning
+        for order in orders:
+            kept = [learner.components[i].name for i in learner._best_few(order)]
+            assert len(kept) == 4
+            assert len(set(kept) & set(NARROW)) <= 2
+            first = [learner.components[i].name for i in order]
+            assert kept[0] == first[0]
+            assert kept == [name for name in first if name in kept]
+
+    @pytest.mark.parametrize(("columns", "has_squares"), [(100, True), (101, False)])
+    def test_squares_are_for_few_columns(self, columns, has_squares):
+        X, y = moons()
+        auto = model().fit(np.pad(X[:60], ((0, 0), (0, columns - 2))), y[:60])
+        assert (ADDITIVE in auto.kernels_) == has_squares
+
+    def test_each_column_has_a_curve_in_the_additive_component(self):
+        X = np.random.default_rng(0).normal(size=(400, 2))
+        y = X[:, 0] ** 2 < 0.5
+        auto = AutoMKLClassifier(50, trees=False, random_state=0).fit(X, y)
+        errors = dict(zip(map(str, auto.kernels_), auto.component_errors_, strict=True))
+        assert errors[ADDITIVE] < errors["linear"] / 3
+
     def test_a_member_of_the_pool_is_found_by_its_name(self):
         X, y = moons()
         members = model().fit(X, y).kernels_
@@ -218,7 +255,7 @@ class TestInsight:
         parts = sum(explanation.kernels.values())
         assert explanation.margin == pytest.approx(parts + explanation.remainder)
         assert len(explanation.rows) == len(auto.support_vectors_)
-        others = sum(explanation.kernels.get(name, 0.0) for name in ("linear", *TREES))
+        others = sum(explanation.kernels.get(name, 0.0) for name in ("linear", ADDITIVE, *TREES))
         assert explanation.rows.sum() == pytest.approx(parts - others)
 
     def test_explain_takes_one_row(self):

@@ -125,6 +125,24 @@ def test_no_value_can_be_replaced_by_nonsense(name):
     assert count > 20
 
 
+def without(state, name):
+    """Copy of a state that has no value of a name anywhere."""
+    if isinstance(state, dict):
+        return {key: without(value, name) for key, value in state.items() if key != name}
+    return [without(each, name) for each in state] if isinstance(state, list) else state
+
+
+def test_models_saved_before_there_were_squares_go_on_without(monkeypatch):
+    monkeypatch.setattr("bomkl.auto.features._WIDEST", 8)  # three columns have no room for their squares
+    model = AutoMKLClassifier(60, random_state=0).partial_fit(X[:40], Y[:40])
+    state = model.__getstate__()
+    loaded = AutoMKLClassifier()
+    loaded.__setstate__({**state, "_learner": without(state["_learner"], "squares")})
+    monkeypatch.undo()
+    assert "additive" not in loaded.kernels_
+    assert_array_equal(loaded.score_and_learn(X, Y), model.score_and_learn(X, Y))
+
+
 def test_an_open_block_larger_than_a_block_is_refused(tmp_path):
     data = gzip.decompress((OLD / "auto_three_classes.bomkl.gz").read_bytes())
     assert b'"open":8' in data

@@ -27,7 +27,7 @@ from bomkl.progress import learning_bar
 class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
     """Budget online multiple kernel classification with nothing to tune.
 
-    The model combines ten kernels on one bounded set of stored rows, a linear model and trees. It learns each of them,
+    The model combines ten kernels on one bounded set of stored rows, linear models and trees. It learns each of them,
     and how to combine them, from every row. Scales and widths come from rows that it has already seen. The result does
     not depend on how you split the rows into calls.
 
@@ -66,7 +66,7 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
     classes_ : ndarray of shape (n_classes,)
         The labels that were seen or declared so far.
     kernels_ : list of PoolMember
-        The pool: kernels, the linear model and trees. Each has a ``name``, its ``kernel`` and the ``view`` of the
+        The pool: kernels, linear models and trees. Each has a ``name``, its ``kernel`` and the ``view`` of the
         columns that the kernel works on.
     kernel_weights_ : ndarray of shape (n_kernels,)
         Weight of each member of the pool in the combination. The weights sum to 1.

@@ -8,8 +8,9 @@ FIRST_STAGE = 8  # rows after which the first model is built; it is rebuilt at 1
 LATE_FROM = 256  # rows from which on a rebuilt model takes its place later, so that no row has to wait for all the work
 LATE = 32  # by how much later: the rows it is built from divided by this
 PRUNE_AT = 4  # budgets after which only the best kernels go on
-KEEP = 5  # kernels that go on
-KEEP_TREES_FROM = 0.02  # part in the combination from which trees go on
+KEEP = 5  # kernels that go on; one less beside trees, which take the time of one
+KEEP_NARROW = 2  # of them, beside trees, with half of the budget: they take most of the time
+KEEP_FROM = 0.02  # part in the combination from which trees and the additive component go on
 SAMPLE = 8  # rows that trees are grown from, in budgets
 GROW_AT = (1.5, 2.5, 4)  # budgets at which trees are grown anew; after that boosted ones at each power of two
 GROW_WITHIN = 64  # rows that trees are grown within, a part with every row; with small budgets a quarter of it
@@ -60,5 +61,7 @@ KERNELS = (
     KernelChoice("laplacian normal 1", "laplacian", "normal", 1.0, 0.1, 0.25),
     KernelChoice("laplacian relevant normal 1/2", "laplacian", "relevant normal", 0.5, 0.1, 0.5),
 )
+NARROW = tuple(choice.name for choice in KERNELS if choice.share == 0.5)
 CURVED = KernelChoice("polynomial 2 log", "polynomial", "standard", 1.0, 0.3, 0.5)  # of numbers, on a curved scale
 COMPONENTS = (*(choice.name for choice in KERNELS), "linear")
+ADDITIVE = "additive"  # linear in the columns, their normal scores and squares of these, where columns are few

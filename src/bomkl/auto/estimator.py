@@ -33,6 +33,7 @@ from bomkl.auto.constants import FIRST_STAGE
 from bomkl.auto.device import DEVICES, on_host, rows_on_device
 from bomkl.auto.drift import AdaptiveLearner
 from bomkl.auto.explain import Explanation, explain_row, relevance_shares
+from bomkl.auto.features import LinearFeatures
 from bomkl.auto.geometry import Float
 from bomkl.auto.pool import PoolMember, pool_members
 from bomkl.auto.rebuild import Mapper
@@ -100,7 +101,8 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         seed = int(check_random_state(self.random_state).randint(2**63 - 1, dtype=np.int64))
         huber = getattr(self, "loss", None) == "huber"
         trees = bool(self.trees) and self.update == "rows" and self.n_features_in_ <= WIDEST
-        settings = LearnerSettings(int(self.budget), seed, regression, huber, trees=trees)
+        squares = self.update == "rows" and LinearFeatures.has_room_for_squares(self._n_columns())
+        settings = LearnerSettings(int(self.budget), seed, regression, huber, trees=trees, squares=squares)
         self._started_with = self._learning_settings()
         if self.budget < FIRST_STAGE:
             warnings.warn(
@@ -323,7 +325,7 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
 
     @property
     def n_support_(self) -> NDArray[np.int64]:
-        """Number of landmarks of each member; the linear model and trees have none."""
+        """Number of landmarks of each member; linear models and trees have none."""
         return self._leader.n_support()
 
     @property

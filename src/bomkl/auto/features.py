@@ -18,7 +18,7 @@ from bomkl.auto.saved import Saved, State
 
 _SMALLEST = 1e-5  # what is left of a kernel matrix below this share of its largest eigenvalue is noise
 _PAIRS_OF = 500  # rows whose distances stand for all
-_WIDEST = 300  # columns that the linear component may have
+_WIDEST = 300  # features that components of the columns themselves may have
 KERNELS = ("gaussian", "polynomial", "laplacian")  # numbered as the core knows them
 
 
@@ -191,21 +191,35 @@ class KernelFeatures:
 
 @dataclass
 class LinearFeatures:
-    """Standardised columns, their normal scores beside them while that stays small, then a constant 1."""
+    """Standardised columns, their normal scores beside them while that stays small, then a constant 1.
+
+    With squares beside these, each column can have a curve of its own: an additive model.
+    """
 
     kind: ClassVar[str] = "columns"
     columns: int
     both: bool
+    squares: bool = False
 
     @classmethod
     def of(cls, columns: int) -> Self:
         """Choose for a number of columns."""
         return cls(columns, 2 * columns <= _WIDEST)
 
+    @classmethod
+    def with_squares(cls, columns: int) -> Self:
+        """Add the squares."""
+        return cls(columns, both=True, squares=True)
+
+    @staticmethod
+    def has_room_for_squares(columns: int) -> bool:
+        """Tell whether so few columns stay small with their squares."""
+        return 3 * columns <= _WIDEST
+
     @property
     def rank(self) -> int:
         """Features before the constant."""
-        return 2 * self.columns if self.both else self.columns
+        return (1 + self.both + self.squares) * self.columns
 
     @property
     def width(self) -> int:
@@ -217,22 +231,27 @@ class LinearFeatures:
         out = np.zeros((len(views["standard"]), self.width), dtype=np.float32)
         out[:, : self.columns] = views["standard"]
         if self.both:
-            out[:, self.columns : self.rank] = views["normal"]
+            out[:, self.columns : 2 * self.columns] = views["normal"]
+        if self.squares:
+            out[:, 2 * self.columns : self.rank] = views["squares"]
         out[:, self.rank] = 1
         return out
 
     def geometries(self) -> tuple[str, ...]:
         """Name the views it needs."""
-        return ("standard", "normal") if self.both else ("standard",)
+        return ("standard", *(["normal"] if self.both else []), *(["squares"] if self.squares else []))
 
     def to_state(self) -> State:
         """Everything it is, as plain values."""
-        return {"kind": self.kind, "both": self.both}
+        return {"kind": self.kind, "both": self.both, "squares": self.squares}
 
     @classmethod
     def from_state(cls, saved: Saved, columns: int, stored_rows: int) -> Self:
         """Go on where `to_state` was called."""
-        return cls(columns, saved.flag("both"))
+        features = cls(columns, saved.flag("both"), saved.flag("squares", missing=False))
+        if features.squares and not features.both:
+            raise saved.wrong("squares", "False where both is False", True)
+        return features
 
 
 Features = KernelFeatures | LinearFeatures

@@ -25,6 +25,7 @@ FAR = 1000.0  # common-scale values beyond it are as far as single precision can
 _TAIL = 1e-3  # normal scores stay within this quantile and its mirror
 _LEADING = 8  # principal components of the view "leading"
 _FLOOR = 0.5  # least deviation of a column of two values, in their distance, where relevance scales the columns
+ROOT_HALF = 0.5**0.5  # brings squares of normal scores to deviation 1
 _CONSTANT = 1e-9  # a deviation below this share of the mean is rounding
 
 
@@ -58,6 +59,12 @@ def view_width(name: str, columns: int) -> int:
     return min(_LEADING, columns) if name == "leading" else columns
 
 
+def bases_of(names: set[str]) -> set[str]:
+    """Name the views that others derive from."""
+    derived = {"leading": "common", "squares": "normal"}
+    return {name.removeprefix("relevant ") for name in names} | {derived[name] for name in names if name in derived}
+
+
 def two_valued_scale(rows: Float) -> Float:
     """Factors that bring columns of two values from deviation 1 to what they would have at a deviation of at least 0.5.
 
@@ -82,7 +89,8 @@ class Geometry:
 
     "standard": mean 0 and deviation 1, clipped; "common": median 0, one scale for all columns; "normal": through their
     empirical distribution to normal scores; "leading": first principal components of "common"; "relevant ...":
-    standard or normal columns multiplied by their relevance, columns of two values with a floor under their deviation.
+    standard or normal columns multiplied by their relevance, columns of two values with a floor under their deviation;
+    "squares": of "normal", with mean 0 and deviation 1.
     """
 
     mean: Float
@@ -126,7 +134,7 @@ class Geometry:
     def views(self, X: Float, names: Iterable[str]) -> Views:
         """Rows in the views asked for, and in those they derive from."""
         names = set(names)
-        bases = {name.removeprefix("relevant ") for name in names} | ({"common"} if "leading" in names else set())
+        bases = bases_of(names)
         views: Views = {}
         if "standard" in bases:
             views["standard"] = np.clip((X - self.mean) / self.deviation, -CLIP, CLIP).astype(np.float32)
@@ -149,10 +157,16 @@ class Geometry:
         for base, scale in self.relevance.items():
             if "relevant " + base in names:
                 views["relevant " + base] = views[base] * scale.astype(np.float32)
+        if "squares" in names:
+            views["squares"] = (views["normal"] * views["normal"] - self.square_means()) * np.float32(ROOT_HALF)
         if "codes" in names:
             assert self.coding is not None
             views["codes"] = self.coding(X)
         return views
+
+    def square_means(self) -> Single:
+        """Means of squared normal scores among the kept rows: 1, and 0 for constant columns."""
+        return (self.sorted_columns[:, 0] < self.sorted_columns[:, -1]).astype(np.float32)
 
     def to_state(self) -> State:
         """Everything it is, as plain values and arrays."""
@@ -177,6 +191,8 @@ class Geometry:
         tiny = float(np.finfo(np.float64).tiny)
         each = (columns,)
         sorted_columns = saved.array("sorted_columns", (columns, None))
+        if not sorted_columns.shape[1]:
+            raise saved.wrong("sorted_columns", "of one row or more", sorted_columns.shape)
         if (np.diff(sorted_columns, axis=1) < 0).any():
             raise saved.wrong("sorted_columns", "in order", "values out of order")
         geometry = cls(

@@ -72,7 +72,7 @@ def pool_members(learner: RowLearner | WideLearner) -> list[PoolMember]:
 
 def _member(name: str, features: Features) -> PoolMember:
     if isinstance(features, LinearFeatures):
-        return PoolMember(name, Linear(), "standard")
+        return PoolMember(name, Linear(), "squares" if features.squares else "standard")
     return PoolMember(name, _kernel(features.kernel, features.scale), features.geometry)
 
 

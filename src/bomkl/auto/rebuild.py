@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bomkl.auto.blas import one_blas_thread
 from bomkl.auto.coding import Coding
 from bomkl.auto.component import Component, NewtonComponent
-from bomkl.auto.constants import CURVED, KERNELS, KernelChoice
+from bomkl.auto.constants import ADDITIVE, COMPONENTS, CURVED, KERNELS, KernelChoice
 from bomkl.auto.curved import CurvedComponent, bent, curve_of
 from bomkl.auto.features import Features, KernelFeatures, LinearFeatures
 from bomkl.auto.fit import T, finished, fitted_means, ridge_fit_steps
@@ -147,7 +147,8 @@ class Rebuild:
         self.X, self.targets, self.weight = X, targets, weight
         self.settings, self.task, self.fitting = settings, task, fitting
         self.tree_seed = tree_seed  # None where there are no trees
-        self._costs = [*_COSTS, CURVED.share**2] if curved else _COSTS
+        self._names = [*COMPONENTS, *([ADDITIVE] if settings.squares else []), *([CURVED.name] if curved else [])]
+        self._costs = [_COSTS[name] for name in self._names]
         self._growth: Growth | None = None
         self._geometry: Geometry | None = None
         self._views: Views = {}
@@ -238,19 +239,22 @@ class Rebuild:
                 name: self._probes[j][1] * floor for j, name in enumerate(("standard", "normal"))
             }
             names = {choice.geometry for choice in KERNELS} | {"standard", "normal"}
+            names |= {"squares"} if self.settings.squares else set()
             self._views = self._geometry.views(self.X, names)
             self._doubt = self._probes[0][0] + self._probes[1][0] + _LEAST_DOUBT
 
     def _component(self, i: int) -> Steps[Component]:
-        if i == len(KERNELS):
-            columns = self.X.shape[1]
-            ridge = max(1.0, varying_columns(self.X) / 2)
-            return (yield from self._fitted("linear", LinearFeatures.of(columns), ridge, self.fitting, self.targets))
         if i < len(KERNELS):
             return (yield from self._kernel(KERNELS[i], i, self.fitting, self.targets))
+        name, columns, varying = self._names[i], self.X.shape[1], varying_columns(self.X)
+        if name != CURVED.name:
+            squares = name == ADDITIVE
+            features = LinearFeatures.with_squares(columns) if squares else LinearFeatures.of(columns)
+            ridge = max(1.0, varying / (6 if squares else 2))
+            return (yield from self._fitted(name, features, ridge, self.fitting, self.targets))
         curve = curve_of(self.targets)
         here = HostFitting(NewtonComponent)  # whatever learns the others
-        inner = yield from self._kernel(CURVED, i, here, bent(curve, self.targets))
+        inner = yield from self._kernel(CURVED, len(KERNELS) + 1, here, bent(curve, self.targets))
         assert isinstance(inner, NewtonComponent)
         return CurvedComponent(CURVED.name, inner, curve)
 
@@ -273,7 +277,7 @@ class Rebuild:
 
 
 _LOOK_COST, _PROBE_COST = 0.02, 0.1  # of the look at the columns, a probe and each component, in a unit of their own
-_COSTS = [choice.share**2 for choice in KERNELS] + [0.01]
+_COSTS = {choice.name: choice.share**2 for choice in (*KERNELS, CURVED)} | {"linear": 0.01, ADDITIVE: 0.01}
 
 
 def _shares(steps: Steps[T], done: float, cost: float) -> Generator[float, None, T]:

@@ -72,7 +72,7 @@ class AutoMKLRegressor(OnlineRegressor, AutoEstimator):
     Attributes
     ----------
     kernels_ : list of PoolMember
-        The pool: kernels, the linear model and trees. Each has a ``name``, its ``kernel`` and the ``view`` of the
+        The pool: kernels, linear models and trees. Each has a ``name``, its ``kernel`` and the ``view`` of the
         columns that the kernel works on.
     kernel_weights_ : ndarray of shape (n_kernels,)
         Weight of each member of the pool in the combination. The weights sum to 1.

@@ -22,13 +22,16 @@ from bomkl.auto.coding import Codes
 from bomkl.auto.combination import Combination
 from bomkl.auto.component import Component, NewtonComponent, Scorer
 from bomkl.auto.constants import (
+    ADDITIVE,
     CHUNK,
     COMPONENTS,
     CURVED,
     DEVICE_FROM,
     KEEP,
-    KEEP_TREES_FROM,
+    KEEP_FROM,
+    KEEP_NARROW,
     LARGEST,
+    NARROW,
     SAMPLE,
 )
 from bomkl.auto.geometry import Float, Geometry, Views
@@ -93,7 +96,11 @@ class RowLearner:
         return [*self._regressions(), *(TREES if self.settings.has_trees else ())]
 
     def _regressions(self) -> list[str]:
-        return [*COMPONENTS, *([CURVED.name] if self._has_curve else [])]
+        return [
+            *COMPONENTS,
+            *([ADDITIVE] if self.settings.squares else []),
+            *([CURVED.name] if self._has_curve else []),
+        ]
 
     @property
     def _has_curve(self) -> bool:
@@ -475,14 +482,27 @@ class RowLearner:
         return np.unique(np.concatenate([np.empty(0, dtype=np.int64), *supports]))
 
     def _prune(self) -> None:
-        """Keep the linear component, the kernels of least loss since the budget was full, and trees that matter."""
+        """Keep the linear component, the kernels of least loss since the budget was full, and others that matter."""
         loss, part = self.combination.loss_sum, self.combination.influence()
-        trees = [i for i, each in enumerate(self.components) if is_tree(each)]
-        idle = [i for i in trees if part[i] < KEEP_TREES_FROM]
+        others = [i for i, each in enumerate(self.components) if is_tree(each) or each.name == ADDITIVE]
+        idle = [i for i in others if part[i] < KEEP_FROM]
         kernels = [i for i, each in enumerate(self.components) if each.support is not None]
-        keep = KEEP if len(idle) == len(trees) else KEEP - 1  # trees take the time of one kernel
-        self._drop(sorted(kernels, key=lambda i: loss[i])[keep:] + idle)
+        kernels.sort(key=lambda i: loss[i])
+        beside_trees = any(is_tree(self.components[i]) for i in others if i not in idle)
+        kept = self._best_few(kernels) if beside_trees else kernels[:KEEP]
+        self._drop([i for i in kernels if i not in kept] + idle)
         self._forget_unused_rows()
+
+    def _best_few(self, kernels: list[int]) -> list[int]:
+        """Kernels that go on beside trees, given the best first: what a third narrow one knows, the others know."""
+        kept: list[int] = []
+        narrow = 0
+        for i in kernels:
+            is_narrow = self.components[i].name in NARROW
+            if len(kept) < KEEP - 1 and narrow + is_narrow <= KEEP_NARROW:
+                kept.append(i)
+                narrow += is_narrow
+        return kept
 
     def _drop(self, losers: list[int]) -> None:
         self._book_errors()

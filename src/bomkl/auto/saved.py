@@ -52,8 +52,10 @@ class Saved:
             raise self.wrong(name, f"a finite number from {low} to {high}", value)
         return float(value)
 
-    def flag(self, name: str) -> bool:
-        """Take True or False."""
+    def flag(self, name: str, missing: bool | None = None) -> bool:
+        """Take True or False; `missing` where an earlier version did not save it."""
+        if missing is not None and name not in self._left:
+            return missing
         value = self._take(name)
         if type(value) is not bool:
             raise self.wrong(name, "True or False", value)

@@ -66,6 +66,7 @@ class LearnerSettings:
     huber: bool
     forget: float = 1.0
     trees: bool = True
+    squares: bool = False  # whether one component has the squares of the columns: there must be few
 
     @property
     def has_trees(self) -> bool:
@@ -87,6 +88,7 @@ class LearnerSettings:
             "huber": self.huber,
             "forget": self.forget,
             "trees": self.trees,
+            "squares": self.squares,
         }
 
     @classmethod
@@ -99,6 +101,7 @@ class LearnerSettings:
             saved.flag("huber"),
             saved.number("forget", 0.5, 1.0),
             saved.flag("trees"),
+            saved.flag("squares", missing=False),
         )
         saved.end()
         return settings

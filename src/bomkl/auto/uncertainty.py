@@ -80,6 +80,7 @@ class ErrorModel:
             budget=min(settings.budget, BUDGET),
             regression=True,
             trees=False,
+            squares=False,
             huber=False,
             forget=FORGET if drift else 1.0,
         )

@@ -43,6 +43,10 @@ class Views:
             return graph.add("MatMul", self["common"], graph.number(axes[:, :count]))
         if name == "normal":
             return self._normal()
+        if name == "squares":
+            squares = graph.add("Mul", self["normal"], self["normal"])
+            centred = graph.add("Sub", squares, graph.number(parts.square_means()))
+            return graph.add("Mul", centred, graph.number(geometry.ROOT_HALF))
         if name == "codes":
             return self._codes()
         base = name.removeprefix("relevant ")

@@ -10,7 +10,7 @@ import torch
 from bomkl.auto.combination import Combination
 from bomkl.auto.constants import LARGEST
 from bomkl.auto.features import Features, KernelFeatures
-from bomkl.auto.geometry import CLIP, FAR, Geometry, view_width
+from bomkl.auto.geometry import CLIP, FAR, ROOT_HALF, Geometry, bases_of, view_width
 from bomkl.auto.gpu.kernels import laplacian_values
 from bomkl.auto.gpu.losses import means, scores_of_means
 from bomkl.auto.task import HUBER, Task
@@ -35,10 +35,11 @@ class DeviceViews:
 
     def __init__(self, geometry: Geometry, names: set[str], device: Any) -> None:
         self._names = names
-        self._bases = {name.removeprefix("relevant ") for name in names} | ({"common"} if "leading" in names else set())
+        self._bases = bases_of(names)
         self._common = geometry.common
         double = ("mean", "deviation", "middle", "sorted_columns", "score_table", "normal_mean", "normal_deviation")
         self._of = {name: tensor(getattr(geometry, name), device) for name in double}
+        self._square_means = tensor(geometry.square_means(), device)
         self._axes = tensor(geometry.axes[0], device)
         self._relevance = {name: tensor(scale, device, torch.float32) for name, scale in geometry.relevance.items()}
 
@@ -60,6 +61,8 @@ class DeviceViews:
         for base, scale in self._relevance.items():
             if "relevant " + base in self._names:
                 views["relevant " + base] = views[base] * scale
+        if "squares" in self._names:
+            views["squares"] = (views["normal"].square() - self._square_means) * ROOT_HALF
         return views
 
 
@@ -70,6 +73,7 @@ class DeviceFeatures:
         self.rank, self.width = features.rank, features.width
         self._kernel: str | None = None
         self._both = not isinstance(features, KernelFeatures) and features.both
+        self._squares = not isinstance(features, KernelFeatures) and features.squares
         if isinstance(features, KernelFeatures):
             self._kernel, self._scale, self._view = features.kernel, features.scale, features.geometry
             landmarks = features.landmarks.transpose(1, 0, 2).reshape(features.landmarks.shape[1], -1)
@@ -82,10 +86,13 @@ class DeviceFeatures:
         """Map rows, given in their views."""
         if self._kernel is None:
             x = views["standard"]
+            columns = x.shape[1]
             out = torch.zeros((len(x), self.width), dtype=torch.float32, device=x.device)
-            out[:, : x.shape[1]] = x
+            out[:, :columns] = x
             if self._both:
-                out[:, x.shape[1] : self.rank] = views["normal"]
+                out[:, columns : 2 * columns] = views["normal"]
+            if self._squares:
+                out[:, 2 * columns : self.rank] = views["squares"]
         else:
             out = self._values(views[self._view]) @ self._whiten
         out[:, self.rank] = 1
