@@ -46,6 +46,9 @@ inline int n_frequencies(const AnyLearner& learner) {
 inline bool reads_values(const AnyLearner& learner) {
     return std::visit([](const auto& rule) { return rule.reads_values; }, learner);
 }
+inline Looks looks(const AnyLearner& learner) {
+    return std::visit([](const auto& rule) { return rule.looks; }, learner);
+}
 inline bool unit_norm(const AnyLearner& learner) {
     return std::visit([](const auto& rule) { return rule.unit_norm; }, learner);
 }

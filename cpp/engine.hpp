@@ -22,6 +22,7 @@ public:
         std::unique_ptr<Copy> copy;
         {
             Locked locked(around);
+            if (listed_) listed_->may_be_rough(false);
             if (batch.n <= scores_.block_rows(n_threads)) {
                 try {
                     return scorer_.score(batch, per_kernel, out, n_threads, around.pause);
@@ -60,6 +61,7 @@ public:
             Locked locked(around);
             try {
                 row_slot_ = -1;
+                if (listed_) listed_->may_be_rough(true);
                 if (batch.n == 1) undo_.begin();
                 const int n = scorer_.load_block(batch, start, n_threads, around.pause);
                 typename Scorer<T>::Pauses pauses(scores_, around.pause, batch.n == 1);
@@ -155,8 +157,8 @@ public:
     }
     double score_of_oldest(int expansion) { return listed_->score_of_oldest(expansion); }
     const T* values_at(int expansion, int slot) { return listed_->values_at(expansion, slot); }
-    void support_added(int expansion, int slot) { listed_->support_added(expansion, slot); }
-    void support_dropped(int expansion, int place, int slot) { listed_->support_dropped(expansion, place, slot); }
+    void support_added(int expansion, int slot, T coef) { listed_->support_added(expansion, slot, coef); }
+    void support_dropped(int expansion, int place, int slot, T coef) { listed_->support_dropped(expansion, place, slot, coef); }
     void coefs_changed(int expansion) { listed_->coefs_changed(expansion); }
     bool keeps_diagonal() const { return keeps_diagonal_; }
     const Primitives<T>& primitives() const { return primitives_; }

@@ -76,17 +76,18 @@ public:
         e_.slots.push_back(slot);
         e_.coefs.push_back(stored);
         if (host_.keeps_diagonal()) e_.diagonal.push_back(self_);
-        host_.support_added(number_, slot);
+        host_.support_added(number_, slot, stored);
     }
     void drop(int j) {
         host_.undo().make_room();
         const int slot = e_.slots[j];
+        const T coef = e_.coefs[j];
         pool_.release(slot);
         host_.undo().drops(number_, j);
         e_.slots.erase(j);
         e_.coefs.erase(j);
         if (host_.keeps_diagonal()) e_.diagonal.erase(j);
-        host_.support_dropped(number_, j, slot);
+        host_.support_dropped(number_, j, slot, coef);
     }
     void scale(double factor) {
         e_.scale *= factor;

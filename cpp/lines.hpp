@@ -395,6 +395,87 @@ void add_lanes(const T* lanes, T* sums) {
     }
 }
 
+// Numbers and their sizes in single precision.
+template <class T>
+std::pair<T, T> narrow(const T* numbers, int n, float* out, float* sizes) {
+    using S = Simd<T>;
+    constexpr int W = S::width;
+    typedef float Narrow __attribute__((vector_size(W * sizeof(float))));
+    const auto keep = [](Vec<T> v, float* to) __attribute__((always_inline)) {
+        const Narrow narrow = __builtin_convertvector(v, Narrow);
+        std::memcpy(to, &narrow, sizeof narrow);
+    };
+    Vec<T> least = broadcast<T>(std::numeric_limits<T>::infinity()), negative{};
+    int j = 0;
+    for (; j + W <= n; j += W) {
+        const Vec<T> number = load<T>(numbers + j), size = S::min(number, -number);
+        keep(number, out + j);
+        keep(-size, sizes + j);
+        negative = S::min(size, negative);
+        least = S::min(-size, least);
+    }
+    T smallest = least_entry<T>(least), largest = -least_entry<T>(negative);
+    for (; j < n; ++j) {
+        const T size = std::fabs(numbers[j]);
+        out[j] = float(numbers[j]);
+        sizes[j] = float(size);
+        smallest = size < smallest ? size : smallest;
+        largest = size > largest ? size : largest;
+    }
+    return {smallest, largest};
+}
+
+// The least of listed lines.
+template <class T>
+void least_listed(const T* lines, const int* slots, int n, T* least) {
+    constexpr int W = Simd<T>::width, V = kVectorsOfLine<T>;
+    Vec<T> of_rows[V];
+    BOMKL_OF_LINE(v) of_rows[v] = broadcast<T>(std::numeric_limits<T>::infinity());
+    for (int i = 0; i < n; ++i)
+        BOMKL_OF_LINE(v) of_rows[v] = Simd<T>::min(load<T>(lines + std::size_t(slots[i]) * kLine<T> + v * W), of_rows[v]);
+    BOMKL_OF_LINE(v) store<T>(least + v * W, of_rows[v]);
+}
+
+// Sums of coef * value and of size * |value| over listed lines, `shift` taken off each before it is mapped.
+template <class T>
+void add_listed(const PreparedKernel<T>& k, const T* lines, const T* shift, const int* slots, const T* coefs, const T* sizes,
+                int n, T* sums, T* sums_of_sizes) {
+    constexpr int W = Simd<T>::width, V = kVectorsOfLine<T>, S = V < kStrip ? kStrip / V : 1, N = S * V;
+    static_assert(S <= kPadding);
+    with_kernel(k.kind, [&](auto kernel) {
+        constexpr bool is_gaussian = std::is_same_v<decltype(kernel), gaussian::Kernel>;
+        Vec<T> sum[V], size[V], off[V] = {};
+        BOMKL_OF_LINE(v) sum[v] = load<T>(sums + v * W);
+        BOMKL_OF_LINE(v) size[v] = load<T>(sums_of_sizes + v * W);
+        if (shift) BOMKL_OF_LINE(v) off[v] = load<T>(shift + v * W);
+        for (int first = 0; first < n; first += S) {
+            Vectors<T, N> part;
+            BOMKL_SLOTS(i) {
+                const T* const line = lines + std::size_t(slots[first + i < n ? first + i : n - 1]) * kLine<T>;
+                BOMKL_OF_LINE(v) part.v[i * V + v] = load<T>(line + v * W) - off[v];
+            }
+            if constexpr (is_gaussian) {
+                Vec<T> least = part.v[0];
+#pragma GCC unroll 8
+                for (int i = 1; i < N; ++i) least = Simd<T>::min(least, part.v[i]);
+                if (!Simd<T>::any_less(least, broadcast<T>(k.furthest))) continue;
+            }
+            part = kernel.map(k, part);
+            Vec<T> of_part[V] = {}, size_of_part[V] = {};
+            BOMKL_SLOTS(i) BOMKL_OF_LINE(v) {
+                const Vec<T> value = part.v[i * V + v];
+                of_part[v] = Simd<T>::fma(broadcast<T>(coefs[first + i]), value, of_part[v]);
+                size_of_part[v] = Simd<T>::fma(broadcast<T>(sizes[first + i]),
+                                               is_gaussian ? value : -Simd<T>::min(value, -value), size_of_part[v]);
+            }
+            BOMKL_OF_LINE(v) sum[v] += of_part[v];
+            BOMKL_OF_LINE(v) size[v] += size_of_part[v];
+        }
+        BOMKL_OF_LINE(v) store<T>(sums + v * W, sum[v]);
+        BOMKL_OF_LINE(v) store<T>(sums_of_sizes + v * W, size[v]);
+    });
+}
+
 // A vector's worth of doubles.
 inline Vec<double> load_doubles(const double* p) { return load<double>(p); }
 inline Vec<double> load_doubles(const float* p) {

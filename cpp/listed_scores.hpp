@@ -5,12 +5,15 @@
 // vector, wherever it lies. What is made of that depends on the rule: sums (AheadSums), or kernel values for those that look
 // at them (AheadValues).
 //
+// Where a rule does not look at more than a sign or a margin, most scores need no double precision (RoughScores).
+//
 // A row or two are not worth that. They, and Python callables, gather from all slots what their lists need.
 #pragma once
 
 #include "ahead_sums.hpp"
 #include "ahead_values.hpp"
 #include "oldest_scores.hpp"
+#include "rough_scores.hpp"
 #include "scores.hpp"
 
 namespace bomkl {
@@ -26,11 +29,20 @@ public:
           values_(prepared_, primitives, state), oldest_(prepared_, primitives, state), values_of_(n_expansions_) {
         for (const PreparedKernel<T>& k : prepared_)
             if (k.kind != kCallable) needed_[int(k.source)] = true;
+        if constexpr (sizeof(T) == 8)
+            if (!state.pool.sparse() && RoughScores::serves(config, primitives)) rough_.emplace(config, primitives, state);
     }
+
+    // Whether scores may be off as long as the rule and the vote cannot tell: for rows that are learned from.
+    void may_be_rough(bool may) { may_be_rough_ = may && rough_; }
 
     int block_rows(int n_threads) const override {
         const std::size_t slots = std::size_t(state_.pool.n_tiles() + 1) * kTile;
         if (calls_) return Base::rows_within(4 << 20, slots * (1 + m_) * sizeof(T), 12, 252, n_threads);
+        if (may_be_rough_) {
+            constexpr int lines = 2 * RoughScores::kRows;
+            return Base::rows_within(kCached, slots * rough_->bytes_per_slot(), lines, kTile, n_threads) / lines * lines;
+        }
         const std::size_t sources = std::count(needed_, needed_ + kSources, true);
         const int rows = Base::rows_within(kCached, slots * sources * sizeof(T), 2 * kLine<T>, kTile, n_threads);
         return rows / (2 * kLine<T>)*(2 * kLine<T>);
@@ -48,13 +60,20 @@ public:
         line_ = kNone;
         const int n = block_.n();
         n_slots_ = std::size_t(state_.pool.n_tiles()) * kTile + (n + kTile - 1) / kTile * kTile;
-        looks_ahead_ = n >= kWorthALine;
+        is_rough_ = false;
+        if constexpr (sizeof(T) == 8)
+            if (may_be_rough_ && n >= kWorthALine) {
+                is_rough_ = rough_->begin_block(block_.rows(), n, used_.data(), n_threads, pause);
+                sums_.forget();
+            }
+        looks_ahead_ = !is_rough_ && n >= kWorthALine;
         if (looks_ahead_) relate_lines(n_threads, pause);
         if (calls_) call_kernels();
     }
 
     void score_row(int t, double* f) override {
         stored_slot_ = kNone;
+        if (is_rough_) return score_roughly(t, f);
         if (!looks_ahead_) return gather_row(t, f);
         const int line = t / kLine<T>, r = t % kLine<T>;
         if (!reads_values_) {
@@ -116,20 +135,25 @@ public:
 
     // An expansion has got the row last scored as its last support row, has dropped one, or has other coefficients. Cannot
     // fail.
-    void support_added(int expansion, int slot) noexcept {
-        if (reads_values_)
+    void support_added(int expansion, int slot, T coef) noexcept {
+        if (is_rough_)
+            rough_->added(expansion, slot, double(coef));
+        else if (reads_values_)
             values_.added(expansion);
         else
             sums_.added(expansion, slot);
     }
-    void support_dropped(int expansion, int place, int slot) noexcept {
-        if (reads_values_)
+    void support_dropped(int expansion, int place, int slot, T coef) noexcept {
+        if (is_rough_)
+            rough_->dropped(expansion, slot, double(coef));
+        else if (reads_values_)
             values_.dropped(expansion, place);
         else
             sums_.dropped(expansion, place, slot);
         oldest_.dropped(expansion, place);
     }
     void coefs_changed(int expansion) noexcept {
+        if (is_rough_) rough_->coefs_changed(expansion);
         sums_.coefs_changed(expansion);
         oldest_.coefs_changed(expansion);
     }
@@ -139,9 +163,12 @@ public:
         if (slot < int(used_.size())) used_[slot] = columns_used(slot);
         if (!reads_values_) sums_.make_room(state_.pool.n_tiles() * kTile);
         oldest_.row_changed(slot);
+        if (rough_) rough_->row_changed(slot);
     }
     void forget_views() override {
         Base::forget_views();
+        if (rough_) rough_->forget();
+        is_rough_ = false;
         used_.clear();
         oldest_.forget();
         sums_.forget();
@@ -150,6 +177,7 @@ public:
 
     // Row t has become support in this slot: the rows after it need to be related to it.
     void relate_new_row(int t, int slot) {
+        if (is_rough_) return rough_->relate_new_row(t, slot);
         const int n = block_.n();
         if (t + 1 < n && looks_ahead_) {
             if (!block_.rows().sparse)
@@ -296,11 +324,26 @@ private:
         for (int slot = int(used_.size()); slot < n_slots; ++slot) used_.push_back(columns_used(slot));
     }
 
-    void gather_row(int t, double* f) {
+    SourcesOfRow relate_to_pool(int t) {
         this->refresh_views();
         row_inner_.resize(views_.size() * kTile);
         this->inner_with_pool(block_.rows(), t, row_inner_.data());
-        const SourcesOfRow from = relate_row(block_.rows(), t, row_inner_.data(), row_sources_);
+        return relate_row(block_.rows(), t, row_inner_.data(), row_sources_);
+    }
+    void score_roughly(int t, double* f) {
+        std::optional<SourcesOfRow> from;
+        for (int e = 0; e < n_expansions_; ++e) {
+            if (rough_->score(e, t, f[e])) continue;
+            if (!from) from = relate_to_pool(t);
+            const Expansion<T>& expansion = state_.expansions[e];
+            const PreparedKernel<T>& k = prepared_[e % m_];
+            make_room(row_values_, expansion.size());
+            f[e] = expansion.scale * double(primitives_.expand(k, (*from)[k], expansion.slots.data(), expansion.coefs.data(),
+                                                               expansion.size(), row_values_.data()));
+        }
+    }
+    void gather_row(int t, double* f) {
+        const SourcesOfRow from = relate_to_pool(t);
         std::size_t total = 0;
         for (int e = 0; e < n_expansions_; ++e) total += state_.expansions[e].size();
         make_room(row_values_, total);
@@ -381,6 +424,8 @@ private:
     bool needed_[kSources] = {};  // which sources the kernels are maps of
     std::size_t n_slots_ = 0;     // room for all slots that there can be until the block is learned
 
+    std::optional<RoughScores> rough_;
+    bool may_be_rough_ = false, is_rough_ = false;  // for rows to come; for the block at hand
     bool looks_ahead_ = false;
     Buffer<T> lines_[kSources];        // of every line of the block and slot: the source, row beside row
     int line_ = kNone;                 // the line that sums_ or values_ are about

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "kernel.hpp"
 
@@ -18,6 +19,7 @@ inline constexpr int kLanes = 16;
 inline constexpr int kLaneSets = 2;
 template <class T>
 inline constexpr int kLine{64 / sizeof(T)};                     // rows that are looked at side by side
+inline constexpr int kPadding = 4;                              // see Primitives::add_listed
 inline constexpr int kMostOnes = 254;                           // a byte can count them
 inline constexpr std::uint64_t kAnyColumn = ~std::uint64_t(0);  // no column is known to be zero
 
@@ -126,6 +128,14 @@ struct Primitives {
     void (*sum_line)(const T* coefs, const int* columns, int n, const T* values, T* lanes);
     void (*sum_lane)(const T* coefs, const int* columns, int first, int n, const T* values, T* lane);
     void (*add_lanes)(const T* lanes, T* sums);
+    // numbers and their sizes in single precision; returns the least and the largest size
+    std::pair<T, T> (*narrow)(const T* numbers, int n, float* out, float* sizes);
+    // the least of listed lines, row by row; and sums over listed lines, added to what is there, of coef * value and of size *
+    // |value|, the value being the kernel's of what is in the line less `shift`, a line or null (see RoughScores). There must
+    // be kPadding zeros behind coefs and sizes.
+    void (*least_listed)(const T* lines, const int* listed, int n, T* least);
+    void (*add_listed)(const PreparedKernel<T>&, const T* lines, const T* shift, const int* listed, const T* coefs,
+                       const T* sizes, int n, T* sums, T* sums_of_sizes);
     // where coef^2 (diagonal - value^2 / self) is least; coef^2 diagonal, where self is zero; without a diagonal, it and self
     // are 1
     int (*cheapest)(const T* coefs, const double* diagonal, const T* values, int n, double self);
@@ -151,6 +161,8 @@ struct Primitives {
     // column[v] -= factors[s * kTile + v] * column[s] for all s < v < n, one s after another; `column` has room for kTile
     // numbers, and what is behind the first n may change
     void (*eliminate)(const double* factors, int n, double* column);
+    // the same functions for numbers of single precision
+    const Primitives<float>* single_precision;
 };
 
 struct InstructionSet {

@@ -43,12 +43,16 @@ private:
     mutable std::map<std::string, bool> taken_;
 };
 
+// What a rule looks at of the score of a class: all of it, its sign, or its sign and on which side of one its size is.
+enum class Looks { at_score, at_sign, at_margin };
+
 struct Rule {
     static constexpr bool only_adds = false;    // calls nothing but insert: without a budget, coefficients never change
     static constexpr bool reads_values = true;  // looks at kernel values: calls insert, project or add_features
-    static constexpr bool fourier = false;      // learns weights of Fourier features in place of support rows
-    bool unit_norm = false;                     // k(x, x) counts as 1 when a row replaces another
-    int n_frequencies = 0;                      // of the Fourier features
+    static constexpr Looks looks = Looks::at_score;
+    static constexpr bool fourier = false;  // learns weights of Fourier features in place of support rows
+    bool unit_norm = false;                 // k(x, x) counts as 1 when a row replaces another
+    int n_frequencies = 0;                  // of the Fourier features
 
     // Numbers of the matrix it keeps beside n support rows (see Expansion).
     std::int64_t matrix_size(std::int64_t /* n */, std::int64_t /* budget */) const { return 0; }

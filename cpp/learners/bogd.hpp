@@ -8,6 +8,7 @@ namespace bomkl::bogd {
 struct Learner : Rule {
     static constexpr const char* name = "BOGD";
     static constexpr bool reads_values = false;
+    static constexpr Looks looks = Looks::at_margin;
     double eta, regularization;
 
     explicit Learner(const Parameters& p) : eta(p.number("eta")), regularization(p.number("regularization")) {}

@@ -17,6 +17,7 @@ inline double shrink(double a, double b, double q, bool may_grow) {
 struct Learner : Rule {
     static constexpr const char* name = "Forgetron";
     static constexpr bool reads_values = false;
+    static constexpr Looks looks = Looks::at_sign;
     bool may_grow;
 
     explicit Learner(const Parameters& p) : may_grow(p.flag("may_grow")) {}

@@ -8,6 +8,7 @@ namespace bomkl::rbp {
 struct Learner : Rule {
     static constexpr const char* name = "RBP";
     static constexpr bool reads_values = false;
+    static constexpr Looks looks = Looks::at_sign;
 
     explicit Learner(const Parameters&) {}
 

@@ -234,7 +234,7 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
         check_as_many(X.shape[0], len(y), "labels")
         if first:
             self._set_classes(y, classes)
-        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+        elif classes is not None and not self._has_classes(classes):
             raise ValueError(
                 f"classes={np.asarray(classes)} is not the same as in the first call: {self.classes_}. Pass the same "
                 "classes, or none."
@@ -289,6 +289,11 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
                 "Pass all labels that may come as classes= in the first call of partial_fit or score_and_learn."
             )
         self.classes_ = known
+
+    def _has_classes(self, classes: Any) -> bool:
+        if type(classes) is list and len(classes) < 100 and classes == self.classes_.tolist():
+            return True  # without the time that NumPy takes to sort them
+        return np.array_equal(np.unique(classes), self.classes_)
 
     def _class_indices(self, y: NDArray[Any]) -> NDArray[np.intp]:
         indices = np.searchsorted(self.classes_, y)
