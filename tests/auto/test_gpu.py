@@ -252,7 +252,7 @@ class TestArraysOnTheDevice:
         learner.partial_fit(on_device(X), y)
         before, wrong = learner.decision_function(X), X.copy()
         wrong[150, 3] = bad
-        with pytest.raises(ValueError, match=r"Input X contains (NaN|infinity)"):
+        with pytest.raises(ValueError, match=r"X must hold finite numbers. Got (NaN|inf) in row 150, column 3"):
             learner.partial_fit(on_device(wrong), y)
         with pytest.raises(ValueError, match="X has 5 features, but AutoMKLClassifier is expecting 6"):
             learner.predict(on_device(X[:, :5]))
@@ -341,7 +341,7 @@ INTERPRETED = """
 import numpy as np
 import torch
 
-from bomkl.auto.gpu import kernels, pivots, recursion
+from bomkl.auto.gpu import kernels, pivots, products, recursion
 from bomkl.auto.task import Task
 
 torch.set_num_threads(1)
@@ -351,30 +351,71 @@ ROWS = 64 if device == "cuda" else 7  # an interpreter takes its time
 without = lambda x: False
 
 
+if device == "cpu":  # the interpreter counts on arrays of one entry being numbers, which NumPy 2.4 does not take
+    from triton.runtime import interpreter
+
+    patch = interpreter._patch_lang_tensor
+
+    def patched(tensor, *scope):
+        patch(tensor, *scope)
+        tensor.__index__ = lambda self: int(self.handle.data.reshape(()))
+
+    interpreter._patch_lang_tensor = patched
+
+
 def both(work):
     by_triton = work()
-    runs = kernels.runs_triton
-    kernels.runs_triton = recursion.runs_triton = pivots.runs_triton = without
+    modules, runs = (kernels, pivots, products, recursion), kernels.runs_triton
+    for module in modules:
+        module.runs_triton = without
     by_pytorch = work()
-    kernels.runs_triton = recursion.runs_triton = pivots.runs_triton = runs
+    for module in modules:
+        module.runs_triton = runs
     return by_triton, by_pytorch
 
 
-x, z = torch.randn((70, 5), generator=rng).to(device), torch.randn((5, 90), generator=rng).to(device)
+x, z = torch.randn((70, 35), generator=rng).to(device), torch.randn((35, 90), generator=rng).to(device)
+norms = (z * z).sum(dim=0)
 assert kernels.runs_triton(x)
-seen, expected = both(lambda: kernels.laplacian_values(x, z, 0.3))
-np.testing.assert_allclose(seen.cpu(), expected.cpu(), rtol=1e-5)
-values = 100 * torch.randn((3, 40, 50), generator=rng).to(device)
+for name in ("gaussian", "polynomial", "laplacian"):
+    seen, expected = both(lambda: kernels.kernel_values(name, x, z, norms, 0.03))
+    np.testing.assert_allclose(seen.cpu(), expected.cpu(), rtol=2e-5)
+
+values, whiten = torch.rand((160, 128), generator=rng), torch.randn((192, 128), generator=rng).tril()
+whiten[130:] = 0
+values, whiten = values.to(device), whiten.to(device)
+seen, expected = both(lambda: products.whitened(values, whiten, 130))
+np.testing.assert_allclose(seen.cpu(), expected.cpu(), atol=1e-4)
+assert torch.equal(products.whitened(values[40:], whiten, 130), seen[:, 40:])
+
+F, w = seen, torch.randn((192, 2), generator=rng, dtype=torch.float64).to(device)
+seen, expected = both(lambda: products.scores_and_lengths(F, w))
+np.testing.assert_allclose(seen[0].cpu(), expected[0].cpu(), rtol=1e-10)
+np.testing.assert_allclose(seen[1].cpu(), expected[1].cpu(), rtol=1e-5)
+assert torch.equal(products.scores_and_lengths(F[:, 16:].contiguous(), w)[0], seen[0][16:])
+
+pulls, h = torch.randn((2, 160), generator=rng).to(device), torch.rand(160, generator=rng).to(device)
+unit = torch.tensor([2.0**20], dtype=torch.float64, device=device)
 
 
-def added():
-    sums = torch.zeros((40, 50), dtype=torch.int64, device=device)
-    kernels.add_fixed(values, torch.tensor([2.0**20], dtype=torch.float64, device=device), sums)
-    return sums
+def pulled():
+    out = torch.zeros((5, 2 * 131 + 1), dtype=torch.float64, device=device)
+    products.pull_sums(F, pulls, 131, 32, out[:, 1:])
+    return out
 
 
-seen, expected = both(added)
-assert torch.equal(seen, expected)
+def added(*parts):
+    sums = torch.zeros((192, 192), dtype=torch.int64, device=device)
+    for part in parts:
+        products.add_information(F[:, part].contiguous(), h[part], unit, 32, sums)
+    return sums.tril()
+
+
+seen, expected = both(pulled)
+np.testing.assert_allclose(seen.cpu(), expected.cpu(), rtol=1e-10, atol=1e-10)
+seen, expected = both(lambda: added(slice(None)))
+np.testing.assert_allclose(seen.cpu() / 2**20, expected.cpu() / 2**20, rtol=1e-5, atol=1e-3)
+assert torch.equal(added(slice(96, None), slice(96)), seen)
 points = torch.randn((50, 2), generator=rng, dtype=torch.float64).to(device)
 seen, expected = both(lambda: pivots.pivoted_cholesky(torch.exp(-torch.cdist(points, points) ** 2), 1e-6))
 assert 32 < len(seen[0]) < 50, len(seen[0])

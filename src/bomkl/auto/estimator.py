@@ -164,7 +164,7 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         rows = rows.in_floats()
         wrong = rows.first_not_finite()
         if wrong is not None:
-            self._validated(rows[wrong : wrong + 1].toarray(), first)
+            self._validated(rows[: wrong + 1].toarray(), first)  # its error names the row
         return rows.toarray() if self.drift is not None or self._n_columns() > WIDEST else rows
 
     def _check_known_rows(self, X: Any) -> Any:

@@ -24,19 +24,18 @@ from bomkl.auto.constants import KERNELS
 from bomkl.auto.features import Features
 from bomkl.auto.geometry import Float, Geometry
 from bomkl.auto.gpu.arrays import DeviceRows, as_tensor
-from bomkl.auto.gpu.errors import MOST_PRODUCT_BYTES, chunk_blocks, on_device
-from bomkl.auto.gpu.kernels import add_fixed
+from bomkl.auto.gpu.errors import chunk_blocks, on_device
 from bomkl.auto.gpu.losses import errors, losses, pulls_and_curvature
 from bomkl.auto.gpu.model import DeviceCombination, DeviceFeatures, DeviceViews, fetched, tensor
+from bomkl.auto.gpu.products import add_information, pull_sums, scores_and_lengths
 from bomkl.auto.gpu.rows import TorchRows
 from bomkl.auto.information import Information
 from bomkl.auto.rebuild import Mapper
 from bomkl.auto.rows import RowEngine, RowLearner
 from bomkl.auto.sum_engine import newton_parts, sums_shape
-from bomkl.auto.sums import Sums, Whole
+from bomkl.auto.sums import Sums, SumsShape, Whole
 from bomkl.auto.task import LearnerSettings, Task
 
-_PANELS = 4  # column panels of a symmetric product: with four, 5/8 of it is computed
 _MOST_INFORMATION = 65536.0  # of one row; the core has the same
 
 
@@ -57,7 +56,6 @@ class TorchEngine:
         self._lock = threading.RLock()  # workers of a cluster have several threads and one GPU
         self._held: dict[str, tuple[Any, Any]] = {}
         self._adder: _Adder | None = None
-        self._triangles: list[tuple[Whole, Any]] = []  # information of the last sums, here and on the device
 
     def rows_there(self, X: Any) -> DeviceRows | None:
         """Rows of an array of another library that is on the device; None for one that is elsewhere."""
@@ -85,25 +83,30 @@ class TorchEngine:
             adder.begin(model, log_rows)
             chunks = self._chunks(adder.rows, X, targets, weight)
             parts = [adder.add(n, chunk) for n, chunk in chunks]
-            on_host, self._triangles = adder.sums.on_host(len(targets))
-            return _to_host(parts, learner.outputs), on_host
+            sums = adder.sums.taken(len(targets))
+            return _to_host(parts, learner.outputs), sums
 
     def learned(self, regressions: list[Information], sums: Sums, run: Mapper) -> list[Information]:
         """Take the sums of a round in by one Newton step of each component."""
-        unit = round_units(sums.log_rows)[0]
-        parts = zip(regressions, sums.information, sums.component_pulls(), strict=True)
+        unit, pulls = round_units(sums.log_rows)[0], sums.component_pulls()
         with torch.inference_mode():
-            return [self._learned(each, triangle, unit, pull) for each, triangle, pull in parts]
+            matrices = [
+                _on_device(before, self.device) + symmetric(square.double() / unit)
+                for before, square in zip(regressions, self._squares(sums), strict=True)
+            ]
+            steps = solutions(matrices, [tensor(pull.T, self.device) for pull in pulls])
+        after: list[Information] = []
+        for before, matrix, step in zip(regressions, matrices, steps, strict=True):
+            w = before.w.copy()
+            w[:, : before.rank] += step.T
+            after.append(DeviceInformation(w, matrix))
+        return after
 
-    def _learned(self, before: Information, triangle: Whole, unit: float, pull: Float) -> Information:
-        old = before.on_device if isinstance(before, DeviceInformation) else tensor(before.matrix, self.device)
-        here = next((each for array, each in self._triangles if array is triangle), None)
-        gain = _full(tensor(triangle, self.device) if here is None else here, before.rank)
-        matrix = old + gain / unit
-        step = solution(matrix, tensor(pull.T, self.device))
-        w = before.w.copy()
-        w[:, : before.rank] += step.T.cpu().numpy()
-        return DeviceInformation(w, matrix)
+    def _squares(self, sums: Sums) -> list[Any]:
+        if isinstance(sums, DeviceSums):
+            return sums.squares
+        parts = zip(sums.information, sums.shape.ranks, strict=True)
+        return [_square(tensor(triangle, self.device), rank) for triangle, rank in parts]
 
     def build(
         self, X: Float, targets: Float, weight: Float, settings: LearnerSettings, task: Task, run: Mapper
@@ -205,27 +208,29 @@ class _DeviceModel:
     def scores(self, X: Any) -> Any:
         """Score rows."""
         views = self._views(X)
-        parts = [features(views).double() @ w for features, w in zip(self._features, self._w, strict=True)]
-        return self._combination(self._stacked(parts), self._task)[0]
+        parts = [scores_and_lengths(features(views), w)[0] for features, w in zip(self._features, self._w, strict=True)]
+        return self._combination(self._centred(torch.stack(parts, dim=1)), self._task)[0]
 
-    def add(self, X: Any, y: Any, weight: Any, real: Any, sums: DeviceSums) -> Any:
+    def add(self, X: Any, y: Any, weight: Any, real: Any, sums: _Totals) -> Any:
         """Score rows, and add them to sums."""
-        views, parts = self._views(X), []
-        for i, (features, w) in enumerate(zip(self._features, self._w, strict=True)):
-            F = features(views)
-            f = F.double() @ w
-            pull, h = pulls_and_curvature(f, y, self._task)
-            most = _MOST_INFORMATION / (1.01 * h * (F * F).sum(dim=1).double().clamp_min(1e-6))
-            counted = torch.minimum(weight, most)
-            sums.add_component(i, F, (counted[:, None] * pull).float(), (counted * h).float())
-            parts.append(f)
-        S = self._stacked(parts)
+        views = self._views(X)
+        features = [each(views) for each in self._features]
+        parts = [scores_and_lengths(F, w) for F, w in zip(features, self._w, strict=True)]
+        f, lengths = (torch.stack(each, dim=1) for each in zip(*parts, strict=True))
+        pull, h = pulls_and_curvature(f, y[:, None], self._task)
+        most = _MOST_INFORMATION / (1.01 * h * lengths.double().clamp_min(1e-6))
+        counted = torch.minimum(weight[:, None], most)
+        S = self._centred(f)
         combined, candidates, clipped = self._combination(S, self._task)
-        sums.add_combination(self._numbers(S, combined, candidates, clipped, y, weight, real))
+        sums.add(
+            features,
+            (counted[:, :, None] * pull).float().permute(1, 2, 0).contiguous(),
+            (counted * h).float().T.contiguous(),
+            self._numbers(S, combined, candidates, clipped, y, weight, real),
+        )
         return combined
 
-    def _stacked(self, parts: list[Any]) -> Any:
-        S = torch.stack(parts, dim=1)
+    def _centred(self, S: Any) -> Any:
         return S - S.mean(dim=2, keepdim=True) if self._task is Task.MULTICLASS else S
 
     def _numbers(self, S: Any, combined: Any, candidates: Any, clipped: Any, y: Any, weight: Any, real: Any) -> Any:
@@ -274,7 +279,7 @@ class _Adder:
         self._numbers = torch.arange(self.rows, device=device)
         self._real = torch.zeros(self.rows, dtype=torch.bool, device=device)
         self._scores = torch.zeros((self.rows, learner.outputs), **double)
-        self.sums = DeviceSums(learner, device)
+        self.sums = _Totals(learner, device)
         self._used = False
         self._graph: Any = None
 
@@ -326,7 +331,7 @@ def _identity(learner: RowLearner) -> list[Any]:
     return [learner.geometry, *(each.features for each in newton_parts(learner))]
 
 
-class DeviceSums:
+class _Totals:
     """`Sums` while they grow on a device."""
 
     def __init__(self, learner: RowLearner, device: Any) -> None:
@@ -334,56 +339,58 @@ class DeviceSums:
         self._units = torch.zeros(3, dtype=torch.float64, device=device)
         whole = {"dtype": torch.int64, "device": device}
         widths = [each.features.width for each in newton_parts(learner)]
-        self._information = [[torch.zeros((w - a, b - a), **whole) for a, b in panels(w)] for w in widths]
-        outputs, ranks = self._shape.outputs, self._shape.ranks
-        self._pulls = [[torch.zeros((outputs, rank), **whole) for _ in range(2)] for rank in ranks]
-        size = self._shape.combination_size()
-        self._combination = [torch.zeros(size, **whole) for _ in range(2)]
+        self._information = [torch.zeros((width, width), **whole) for width in widths]
+        size = sum(self._shape.pull_sizes()) + self._shape.combination_size()
+        self._numbers = torch.zeros((2, size), **whole)
 
     def begin(self, log_rows: int) -> None:
         """Begin at zero, in the units of a round."""
         self._log_rows = log_rows
         self._units.copy_(torch.tensor(round_units(log_rows), dtype=torch.float64))
-        for each in (*self._information, *self._pulls, self._combination):
-            for sums in each:
-                sums.zero_()
+        for each in (*self._information, self._numbers):
+            each.zero_()
 
-    def add_component(self, i: int, F: Any, pull: Any, curvature: Any) -> None:
-        """Add sum h x x' and sum x (y - p) of each block."""
-        rank = self._shape.ranks[i]
-        count = len(F) // ROUND_BLOCK
-        F = F.reshape(count, ROUND_BLOCK, -1)
-        weighted = F * curvature.reshape(count, ROUND_BLOCK, 1)
-        transposed = F.transpose(1, 2)
-        for (first, end), sums in zip(panels(F.shape[2]), self._information[i], strict=True):
-            group = max(1, min(count, MOST_PRODUCT_BYTES // (4 * sums.numel())))
-            for begin in range(0, count, group):
-                blocks = slice(begin, begin + group)
-                product = torch.bmm(transposed[blocks, first:], weighted[blocks, :, first:end])
-                add_fixed(product, self._units, sums)
-        pulls = torch.bmm(pull.reshape(count, ROUND_BLOCK, -1).transpose(1, 2), F)[:, :, :rank]
-        self._add_numbers(pulls.double(), self._pulls[i])
-
-    def add_combination(self, numbers: Any) -> None:
-        """Add the numbers of each block."""
-        self._add_numbers(numbers, self._combination)
-
-    def _add_numbers(self, values: Any, sums: list[Any]) -> None:
+    def add(self, features: list[Any], pulls: Any, curvature: Any, combination: Any) -> None:
+        """Add a chunk: features (width, rows), pulls (m, outputs, rows), curvature (m, rows), numbers of each block."""
+        shape = self._shape
+        values = torch.empty((len(combination), self._numbers.shape[1]), dtype=torch.float64, device=pulls.device)
+        ends = np.cumsum([0, *shape.pull_sizes()]).tolist()
+        for i, (F, rank) in enumerate(zip(features, shape.ranks, strict=True)):
+            add_information(F, curvature[i], self._units, ROUND_BLOCK, self._information[i])
+            pull_sums(F, pulls[i], rank, ROUND_BLOCK, values[:, ends[i] : ends[i + 1]])
+        values[:, ends[-1] :] = combination
         _, coarse, fine = self._units.unbind()
-        values = values.clamp(-(2.0**48), 2.0**48)
+        values.clamp_(-(2.0**48), 2.0**48)
         whole = (values * coarse).round()
-        sums[0] += whole.long().sum(dim=0)
-        sums[1] += ((values - whole / coarse) * fine).round().long().sum(dim=0)
+        self._numbers[0] += whole.long().sum(dim=0)
+        self._numbers[1] += ((values - whole / coarse) * fine).round().long().sum(dim=0)
 
-    def on_host(self, rows: int) -> tuple[Sums, list[tuple[Whole, Any]]]:
-        """Give the sums of so many rows as `Sums`, and their information also on the device."""
-        out = Sums.zeros(self._shape, self._log_rows)
-        out.rows = rows
-        triangles = [_triangle(*each) for each in zip(self._information, self._shape.ranks, strict=True)]
-        out.information = [fetched(each) for each in triangles]
-        numbers = [torch.cat([*(each[k].flatten() for each in self._pulls), self._combination[k]]) for k in range(2)]
-        out.coarse, out.fine = (each.cpu().numpy() for each in numbers)
-        return out, list(zip(out.information, triangles, strict=True))
+    def taken(self, rows: int) -> DeviceSums:
+        """Give the sums of so many rows."""
+        squares = [each[:rank, :rank].clone() for each, rank in zip(self._information, self._shape.ranks, strict=True)]
+        return DeviceSums(self._shape, self._log_rows, rows, squares, *self._numbers.to("cpu", copy=True).numpy())
+
+
+class DeviceSums(Sums):
+    """`Sums` whose information is on a device, and comes to the processor when it is asked for."""
+
+    def __init__(
+        self, shape: SumsShape, log_rows: int, rows: int, squares: list[Any], coarse: Whole, fine: Whole
+    ) -> None:
+        self.shape, self.log_rows, self.rows = shape, log_rows, rows
+        self.squares, self.coarse, self.fine = squares, coarse, fine
+        self._fetched: list[Whole] | None = None
+
+    @property
+    def information(self) -> list[Whole]:  # type: ignore[override]
+        """Lower block triangles, on the processor."""
+        if self._fetched is None:
+            with torch.inference_mode():
+                self._fetched = [fetched(_triangle(each)) for each in self.squares]
+        return self._fetched
+
+    def __reduce__(self) -> Any:
+        return Sums, (self.shape, self.log_rows, self.rows, self.information, self.coarse, self.fine)
 
 
 class DeviceInformation(Information):
@@ -410,37 +417,49 @@ def _chunk_rows(learner: RowLearner) -> int:
     return ROUND_BLOCK * chunk_blocks(max(each.features.width for each in newton_parts(learner)))
 
 
-def panels(width: int) -> list[tuple[int, int]]:
-    """Column panels of a symmetric matrix; each begins at a multiple of 64.
-
-    Examples
-    --------
-    >>> panels(320)
-    [(0, 128), (128, 256), (256, 320)]
-    """
-    step = -(-width // (_PANELS * TILE)) * TILE
-    return [(first, min(first + step, width)) for first in range(0, width, step)]
+def _triangle(square: Any) -> Any:
+    """Lower block triangle, as `Sums.information` has it, of a square."""
+    return torch.cat([_columns(square, first).flatten() for first in range(0, len(square), TILE)])
 
 
-def _triangle(parts: list[Any], rank: int) -> Any:
-    """Lower block triangle, as `Sums.information` has it, of panels whose rows begin at their diagonal."""
-    blocks, first = [], 0
-    for part in parts:
-        columns = range(0, min(part.shape[1], rank - first), TILE)
-        blocks += [part[column : rank - first, column : column + TILE].flatten() for column in columns]
-        first += part.shape[1]
-    return torch.cat(blocks)
+def _columns(square: Any, first: int) -> Any:
+    """One tile of columns from the diagonal on; the last one is filled up with zeros."""
+    part = square[first:, first : first + TILE]
+    return torch.nn.functional.pad(part, (0, TILE - part.shape[1]))
 
 
-def _full(triangle: Any, rank: int) -> Any:
-    """Symmetric matrix of a lower block triangle."""
-    out = torch.zeros((rank, rank), dtype=torch.float64, device=triangle.device)
+def _square(triangle: Any, rank: int) -> Any:
+    """Square of which the lower triangle counts, of a lower block triangle."""
+    out = torch.zeros((rank, rank), dtype=torch.int64, device=triangle.device)
     at = 0
     for first in range(0, rank, TILE):
         block = triangle[at : at + (rank - first) * TILE].reshape(rank - first, TILE)
         out[first:, first : first + TILE] = block[:, : rank - first]
         at += block.numel()
-    return torch.tril(out) + torch.tril(out, -1).T
+    return out
+
+
+def _on_device(information: Information, device: Any) -> Any:
+    """Matrix of an information on a device."""
+    return information.on_device if isinstance(information, DeviceInformation) else tensor(information.matrix, device)
+
+
+def symmetric(lower: Any) -> Any:
+    """Symmetric matrix of its lower triangle."""
+    return torch.tril(lower) + torch.tril(lower, -1).T
+
+
+def solutions(matrices: list[Any], rights: list[Any]) -> list[Float]:
+    """Solve symmetric equations; all of them are on their way before the first answer is waited for."""
+    factors = [torch.linalg.cholesky_ex(matrix) for matrix in matrices]
+    solved = [torch.cholesky_solve(b, factor) for (factor, _), b in zip(factors, rights, strict=True)]
+    failed = torch.stack([each for _, each in factors]).tolist()
+    found = torch.cat([each.flatten() for each in solved]).cpu().numpy()
+    parts = np.split(found, np.cumsum([b.numel() for b in rights])[:-1])
+    return [
+        (solution(matrix, b).cpu().numpy() if wrong else part.reshape(tuple(b.shape)))
+        for matrix, b, part, wrong in zip(matrices, rights, parts, failed, strict=True)
+    ]
 
 
 def solution(matrix: Any, b: Any) -> Any:

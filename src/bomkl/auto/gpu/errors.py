@@ -12,7 +12,6 @@ from bomkl.auto.constants import KERNELS
 
 CHUNK_BLOCKS = 64  # blocks worked on together: with fewer, products are too small for a GPU
 _WIDE = 1024  # features beyond it make enough work of a quarter of that
-MOST_PRODUCT_BYTES = 1 << 30  # of the products of the blocks of one component
 
 
 def chunk_blocks(width: int) -> int:
@@ -32,12 +31,12 @@ def bytes_needed(budget: int) -> int:
     Examples
     --------
     >>> round(bytes_needed(1000) / 2**30, 1), round(bytes_needed(16000) / 2**30, 1)
-    (2.6, 8.1)
+    (1.1, 12.8)
     """
     ranks = [choice.share * budget for choice in KERNELS]
-    held = sum(13 * rank * rank for rank in ranks)  # whitening and information, or whitening and three covariances
+    held = sum(36 * rank * rank for rank in ranks)  # whitening, information before and after, sums and a copy of them
     chunk = chunk_blocks(int(max(ranks))) * ROUND_BLOCK
-    return int(held + 40 * chunk * max(ranks) + 2 * MOST_PRODUCT_BYTES)
+    return int(held + chunk * (4 * sum(ranks) + 8 * max(ranks)) + (1 << 29))
 
 
 def budget_that_fits(free: int) -> int:

@@ -86,7 +86,7 @@ class DeviceFitting:
 
     def _rows(self, features: Features, views: Views) -> Any:
         needed = {name: tensor(views[name], self._device) for name in features.geometries()}
-        return DeviceFeatures(features, self._device)(needed)[:, : features.rank + 1].contiguous()
+        return DeviceFeatures(features, self._device)(needed)[: features.rank + 1].T.contiguous()
 
     def _fit(self, F: Any, y: Float, weight: Float, ridge: float, task: Task) -> tuple[Any, Any]:
         """Posterior mean (r, outputs) and information (r, r) of ridge regression under the loss of a task."""

@@ -1,4 +1,4 @@
-"""Two loops that no operator of PyTorch does in one pass over memory; Triton compiles them where there is a GPU.
+"""Kernel values of rows at landmarks in one pass over memory; Triton compiles the loops where there is a GPU.
 
 With ``TRITON_INTERPRET=1`` in the environment Triton interprets its loops, and they run on any processor.
 """
@@ -19,7 +19,7 @@ except ImportError:  # a build of PyTorch for the CPU alone
 
 _INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 _TILE = 64
-_ENTRIES = 1024
+_COLUMNS = 32  # of a row that are worked on at a time
 
 if triton is not None:
 
@@ -38,20 +38,45 @@ if triton is not None:
         tl.store(out + i[:, None].to(tl.int64) * landmarks + j[None, :], tl.exp(-scale * total), mask=inside)
 
     @triton.jit
-    def _add_fixed(values, unit, sums, blocks, size, ENTRIES: tl.constexpr):
-        at = tl.program_id(0).to(tl.int64) * ENTRIES + tl.arange(0, ENTRIES)
-        inside = at < size
-        total = tl.load(sums + at, mask=inside, other=0)
-        scale = tl.load(unit)
-        values += at
-        block = 0
-        while block < blocks:
-            value = tl.load(values, mask=inside, other=0.0).to(tl.float64) * scale
-            # adding and taking away 1.5 * 2^52 rounds to the nearest whole number, halves to even ones
-            total += ((value + 6755399441055744.0) - 6755399441055744.0).to(tl.int64)
-            values += size
-            block += 1
-        tl.store(sums + at, total, mask=inside)
+    def _of_products(
+        x,
+        z,
+        norms,
+        out,
+        rows,
+        landmarks,
+        columns,
+        scale,
+        SQUARED: tl.constexpr,
+        TILE: tl.constexpr,
+        COLUMNS: tl.constexpr,
+    ):
+        i = tl.program_id(0) * TILE + tl.arange(0, TILE)
+        j = tl.program_id(1) * TILE + tl.arange(0, TILE)
+        product = tl.zeros((TILE, TILE), tl.float32)
+        length = tl.zeros((TILE,), tl.float32)
+        first = 0
+        while first < columns:
+            c = first + tl.arange(0, COLUMNS)
+            a = tl.load(
+                x + i[:, None] * columns + c[None, :], mask=(i[:, None] < rows) & (c[None, :] < columns), other=0.0
+            )
+            b = tl.load(
+                z + c[:, None] * landmarks + j[None, :],
+                mask=(c[:, None] < columns) & (j[None, :] < landmarks),
+                other=0.0,
+            )
+            product += tl.dot(a, b, input_precision="ieee")
+            length += tl.sum(a * a, axis=1)
+            first += COLUMNS
+        if SQUARED:
+            value = 1.0 + scale * product
+            value = value * value
+        else:
+            norm = tl.load(norms + j, mask=j < landmarks, other=0.0)
+            value = tl.exp(-scale * tl.maximum(norm[None, :] + length[:, None] - 2.0 * product, 0.0))
+        inside = (i[:, None] < rows) & (j[None, :] < landmarks)
+        tl.store(out + i[:, None].to(tl.int64) * landmarks + j[None, :], value, mask=inside)
 
 
 def runs_triton(x: Any) -> bool:
@@ -59,27 +84,28 @@ def runs_triton(x: Any) -> bool:
     return triton is not None and (x.is_cuda or _INTERPRETED)
 
 
-def laplacian_values(x: Any, landmarks: Any, scale: float) -> Any:
-    """Values ``exp(-scale * |x - z|_1)`` of rows x (n, columns) at landmarks (columns, landmarks)."""
+def kernel_values(kernel: str, x: Any, landmarks: Any, norms: Any, scale: float) -> Any:
+    """Values of a kernel of rows x (n, columns) at landmarks (columns, landmarks) of squared lengths `norms`."""
+    if not runs_triton(x):
+        return _by_pytorch(kernel, x, landmarks, norms, scale)
     out = torch.empty((len(x), landmarks.shape[1]), dtype=torch.float32, device=x.device)
-    if runs_triton(x):
-        grid = (triton.cdiv(out.shape[0], _TILE), triton.cdiv(out.shape[1], _TILE))
-        _city_block[grid](x.contiguous(), landmarks, out, *out.shape, x.shape[1], scale, TILE=_TILE)
-        return out
-    out.zero_()
-    for column, place in zip(x.T, landmarks, strict=True):
-        out += (column[:, None] - place[None, :]).abs()
-    return out.mul_(-scale).exp_()
+    grid = (triton.cdiv(out.shape[0], _TILE), triton.cdiv(out.shape[1], _TILE))
+    sizes = (*out.shape, x.shape[1], scale)
+    if kernel == "laplacian":
+        _city_block[grid](x.contiguous(), landmarks, out, *sizes, TILE=_TILE)
+    else:
+        squared = kernel == "polynomial"
+        _of_products[grid](x.contiguous(), landmarks, norms, out, *sizes, SQUARED=squared, TILE=_TILE, COLUMNS=_COLUMNS)
+    return out
 
 
-def add_fixed(values: Any, unit: Any, sums: Any) -> None:
-    """Add blocks of float32 numbers (blocks, ...) to int64 sums of their shape, each rounded to whole units.
-
-    `unit` is on the device: units in one, the first of the tensor.
-    """
-    if runs_triton(values):
-        grid = (triton.cdiv(sums.numel(), _ENTRIES),)
-        _add_fixed[grid](values.contiguous(), unit, sums, len(values), sums.numel(), ENTRIES=_ENTRIES)
-        return
-    for block in values:
-        sums += (block.double() * unit[0]).round_().long()
+def _by_pytorch(kernel: str, x: Any, landmarks: Any, norms: Any, scale: float) -> Any:
+    if kernel == "laplacian":
+        out = torch.zeros((len(x), landmarks.shape[1]), dtype=torch.float32, device=x.device)
+        for column, place in zip(x.T, landmarks, strict=True):
+            out += (column[:, None] - place[None, :]).abs()
+        return out.mul_(-scale).exp_()
+    if kernel == "polynomial":
+        return (x @ landmarks).mul_(scale).add_(1).square_()
+    distances = torch.addmm(norms[None] + (x * x).sum(dim=1, keepdim=True), x, landmarks, alpha=-2)
+    return distances.clamp_min_(0).mul_(-scale).exp_()

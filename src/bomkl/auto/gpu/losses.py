@@ -56,10 +56,10 @@ def pulls_and_curvature(f: Any, y: Any, task: Task) -> tuple[Any, Any]:
     p = means(f, task)
     pull = y - p
     if task is Task.SQUARED:
-        return pull, torch.ones_like(pull[:, 0])
+        return pull, torch.ones_like(pull[..., 0])
     if task is Task.HUBER:
-        return pull.clamp(-HUBER, HUBER), HUBER / pull[:, 0].abs().clamp_min(HUBER)
-    return pull, (p * (1 - p)).amax(dim=1).clamp_min(1e-5)
+        return pull.clamp(-HUBER, HUBER), HUBER / pull[..., 0].abs().clamp_min(HUBER)
+    return pull, (p * (1 - p)).amax(dim=-1).clamp_min(1e-5)
 
 
 def _below_top(f: Any) -> Any:

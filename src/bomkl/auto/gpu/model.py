@@ -11,8 +11,9 @@ from bomkl.auto.combination import Combination
 from bomkl.auto.constants import LARGEST
 from bomkl.auto.features import Features, KernelFeatures
 from bomkl.auto.geometry import CLIP, FAR, ROOT_HALF, Geometry, bases_of, view_width
-from bomkl.auto.gpu.kernels import laplacian_values
+from bomkl.auto.gpu.kernels import kernel_values
 from bomkl.auto.gpu.losses import means, scores_of_means
+from bomkl.auto.gpu.products import whitened
 from bomkl.auto.task import HUBER, Task
 
 _STACK_CLIP = 6.0  # component scores beyond it say no more to a stack; the core has the same
@@ -67,7 +68,7 @@ class DeviceViews:
 
 
 class DeviceFeatures:
-    """`Features.__call__` for tensors: rows of features, padded with zeros to a width that products like."""
+    """`Features.__call__` for tensors: features (width, rows), filled up with zeros to a width that products like."""
 
     def __init__(self, features: Features, device: Any) -> None:
         self.rank, self.width = features.rank, features.width
@@ -77,34 +78,25 @@ class DeviceFeatures:
         if isinstance(features, KernelFeatures):
             self._kernel, self._scale, self._view = features.kernel, features.scale, features.geometry
             landmarks = features.landmarks.transpose(1, 0, 2).reshape(features.landmarks.shape[1], -1)
-            whiten = np.zeros((landmarks.shape[1], self.width), dtype=np.float32)
-            whiten[: self.rank, : self.rank] = features.whitening()
+            whiten = np.zeros((self.width, landmarks.shape[1]), dtype=np.float32)
+            whiten[: self.rank, : self.rank] = features.whitening().T
             self._landmarks, self._norms = tensor(landmarks, device), tensor(features.norms, device)
             self._whiten = tensor(whiten, device)
 
     def __call__(self, views: dict[str, Any]) -> Any:
         """Map rows, given in their views."""
-        if self._kernel is None:
-            x = views["standard"]
-            columns = x.shape[1]
-            out = torch.zeros((len(x), self.width), dtype=torch.float32, device=x.device)
-            out[:, :columns] = x
-            if self._both:
-                out[:, columns : 2 * columns] = views["normal"]
-            if self._squares:
-                out[:, 2 * columns : self.rank] = views["squares"]
-        else:
-            out = self._values(views[self._view]) @ self._whiten
-        out[:, self.rank] = 1
+        if self._kernel is not None:
+            values = kernel_values(self._kernel, views[self._view], self._landmarks, self._norms, self._scale)
+            return whitened(values, self._whiten, self.rank)
+        x = views["standard"].T
+        out, columns = torch.zeros((self.width, x.shape[1]), dtype=torch.float32, device=x.device), len(x)
+        out[:columns] = x
+        if self._both:
+            out[columns : 2 * columns] = views["normal"].T
+        if self._squares:
+            out[2 * columns : self.rank] = views["squares"].T
+        out[self.rank] = 1
         return out
-
-    def _values(self, x: Any) -> Any:
-        if self._kernel == "laplacian":
-            return laplacian_values(x, self._landmarks, self._scale)
-        if self._kernel == "polynomial":
-            return (x @ self._landmarks).mul_(self._scale).add_(1).square_()
-        distances = torch.addmm(self._norms[None] + (x * x).sum(dim=1, keepdim=True), x, self._landmarks, alpha=-2)
-        return distances.clamp_min_(0).mul_(-self._scale).exp_()
 
 
 class DeviceCombination:

@@ -333,8 +333,8 @@ class Workspace:
         for group, out in zip(self._places, self._F, strict=True):
             for k, i in enumerate(group):
                 features = self._features[i](views)
-                width = min(features.shape[1], out.shape[2])
-                out[k, :, :width] = features[:, :width]
+                width = min(len(features), out.shape[2])
+                out[k, :, :width] = features[:width].T
 
     def _whole_chunk(self) -> None:
         self._map_rows()
