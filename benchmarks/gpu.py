@@ -113,7 +113,7 @@ def by_rank(sgemm: float, budgets: list[int]) -> Iterator[Row]:
     """Fraction of the limit in long rounds, of rows with so many columns that no landmark stands for another."""
     X, y = susy_like(1 << 20, FULL_RANK)
     for budget in budgets:
-        rows = min(len(y), int(2.4e13 / budget**2) // 8192 * 8192)
+        rows = min(len(y), int(1e14 / budget**2) // 8192 * 8192)
         model, _ = learn(X[: 5 * budget], y[: 5 * budget], budget, "cuda")
         model.partial_fit(X[:rows], y[:rows])
         begin = perf_counter()

@@ -149,21 +149,56 @@ Units units_of(int log_rows) {
     return Units(log_rows);
 }
 
+struct BlockOfRows {  // what the rows of a block add to one component
+    int rank;
+    In<double, 2> w, y;
+    In<double, 1> weight;
+    int task;
+    Units units;
+    InOut<double, 2> scores;
+    InOut<std::int64_t, 1> information;
+    InOut<std::int64_t, 2> coarse, fine;
+
+    void check(std::size_t n, std::size_t width) const {
+        const std::size_t outputs = w.shape(0);
+        require(n <= kMostBlockRows && width % kTile == 0 && w.shape(1) == width && rank > 0 && std::size_t(rank) <= width &&
+                    y.shape(0) == n && y.shape(1) == outputs && weight.size() == n && scores.shape(0) == n &&
+                    scores.shape(1) == outputs && information.size() == triangle_size(rank) && coarse.shape(0) == outputs &&
+                    coarse.shape(1) == std::size_t(rank) && fine.shape(0) == outputs && fine.shape(1) == std::size_t(rank) &&
+                    task >= 0 && task <= int(Task::huber),
+                "the arrays of a block do not fit together");
+    }
+
+    void add(const Primitives<float>& with, const float* features, std::size_t n, std::size_t width) const {
+        component_sums(with, features, int(n), width, rank, w.data(), int(w.shape(0)), y.data(), weight.data(), Task(task),
+                       units, scores.data(), {information.data(), coarse.data(), fine.data()});
+    }
+};
+
 void bind_component_sums(In<float, 2> features, int rank, In<double, 2> w, In<double, 2> y, In<double, 1> weight, int task,
                          int log_rows, InOut<double, 2> scores, InOut<std::int64_t, 1> information,
                          InOut<std::int64_t, 2> coarse, InOut<std::int64_t, 2> fine) {
-    const std::size_t n = features.shape(0), width = features.shape(1), outputs = w.shape(0);
-    require(n <= kMostBlockRows && width % kTile == 0 && w.shape(1) == width && rank > 0 && std::size_t(rank) <= width &&
-                y.shape(0) == n && y.shape(1) == outputs && weight.size() == n && scores.shape(0) == n &&
-                scores.shape(1) == outputs && information.size() == triangle_size(rank) && coarse.shape(0) == outputs &&
-                coarse.shape(1) == std::size_t(rank) && fine.shape(0) == outputs && fine.shape(1) == std::size_t(rank) &&
-                task >= 0 && task <= int(Task::huber),
-            "the arrays of a block do not fit together");
-    const Units units = units_of(log_rows);
+    const BlockOfRows block{rank, w, y, weight, task, units_of(log_rows), scores, information, coarse, fine};
+    block.check(features.shape(0), features.shape(1));
     const auto& with = primitives();
     nb::gil_scoped_release release;
-    component_sums(with, features.data(), int(n), width, rank, w.data(), int(outputs), y.data(), weight.data(), Task(task),
-                   units, scores.data(), {information.data(), coarse.data(), fine.data()});
+    block.add(with, features.data(), features.shape(0), features.shape(1));
+}
+
+// Features and their sums in one call: threads that share rows out wait for each other between calls.
+void bind_kernel_sums(In<float, 2> x, int kernel, double scale, In<float, 3> landmarks, In<float, 1> norms, In<float, 3> whiten,
+                      int map_rank, int rank, In<double, 2> w, In<double, 2> y, In<double, 1> weight, int task, int log_rows,
+                      InOut<double, 2> scores, InOut<std::int64_t, 1> information, InOut<std::int64_t, 2> coarse,
+                      InOut<std::int64_t, 2> fine) {
+    const KernelMap map = kernel_map(int(x.shape(1)), kernel, scale, landmarks, norms, whiten, map_rank);
+    const BlockOfRows block{rank, w, y, weight, task, units_of(log_rows), scores, information, coarse, fine};
+    const std::size_t n = x.shape(0), width = whiten.shape(0) * kTile;
+    block.check(n, width);
+    const auto& with = primitives();
+    nb::gil_scoped_release release;
+    std::vector<float> features(n * width);
+    kernel_features(with, map, x.data(), n, features.data());
+    block.add(with, features.data(), n, width);
 }
 
 void bind_combination_sums(InOut<double, 2> w, InOut<double, 3> P, InOut<double, 1> weights, InOut<double, 1> log_final,
@@ -252,6 +287,8 @@ void bind_auto(nb::module_& m, const InstructionSet& (*chosen_set)()) {
     m.attr("ROUND_BLOCK") = kMostBlockRows;
     m.def("component_sums", &bind_component_sums, "features"_a, "rank"_a, "w"_a, "y"_a, "weight"_a, "task"_a, "log_rows"_a,
           "scores"_a, "information"_a, "coarse"_a, "fine"_a);
+    m.def("kernel_sums", &bind_kernel_sums, "x"_a, "kernel"_a, "scale"_a, "landmarks"_a, "norms"_a, "whiten"_a, "map_rank"_a,
+          "rank"_a, "w"_a, "y"_a, "weight"_a, "task"_a, "log_rows"_a, "scores"_a, "information"_a, "coarse"_a, "fine"_a);
     m.def("combination_sums", &bind_combination_sums, "w"_a, "P"_a, "weights"_a, "log_final"_a, "scores"_a, "y"_a, "weight"_a,
           "task"_a, "log_rows"_a, "out"_a, "coarse"_a, "fine"_a);
     m.def("solve_symmetric", &bind_solve_symmetric, "A"_a, "b"_a,

@@ -250,6 +250,25 @@ def component_sums(
     coarse: Whole,
     fine: Whole,
 ) -> None: ...
+def kernel_sums(
+    x: Single,
+    kernel: int,
+    scale: float,
+    landmarks: Single,
+    norms: Single,
+    whiten: Single,
+    map_rank: int,
+    rank: int,
+    w: Double,
+    y: Double,
+    weight: Double,
+    task: int,
+    log_rows: int,
+    scores: Double,
+    information: Whole,
+    coarse: Whole,
+    fine: Whole,
+) -> None: ...
 def combination_sums(
     w: Double,
     P: Double,

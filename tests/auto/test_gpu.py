@@ -20,6 +20,7 @@ CASES = {
     "two classes": (AutoMKLClassifier, {}, Y % 2),
     "several classes": (AutoMKLClassifier, {}, Y),
     "numbers": (AutoMKLRegressor, {}, X[:, 0] * X[:, 1] + Y),
+    "prices": (AutoMKLRegressor, {}, np.exp(X[:, 0] + 0.5 * X[:, 1])),  # one component learns them on a curved scale
     "numbers with outliers": (AutoMKLRegressor, {"loss": "huber"}, np.where(Y == 3, 50.0, X[:, 0] * X[:, 1])),
 }
 
@@ -101,6 +102,22 @@ def test_any_split_and_a_save_in_between_give_the_same_bits(case, update, tmp_pa
         parts, learner = scores(case, (1, 59, 64, 65, 200, 300, 433), saved, device="cuda", update=update)
         assert_array_equal(np.concatenate(parts), whole)
         assert_array_equal(learner.predict(X), expected.predict(X))
+
+
+def test_row_by_row_the_processor_keeps_the_component_of_a_curved_scale():
+    from bomkl.auto.curved import CurvedComponent
+    from bomkl.auto.newton import NewtonRegression
+
+    cuts = (64, 200, 433)
+    (whole,), learner = scores("prices", update="rows", trees=False, device="cuda")
+    (curved,) = (each for each in learner._learner.components if isinstance(each, CurvedComponent))
+    assert isinstance(curved.regression, NewtonRegression)
+    assert sum(isinstance(each.regression, NewtonRegression) for each in learner._learner.components) == 1
+    parts, again = scores(
+        "prices", cuts, lambda each: pickle.loads(pickle.dumps(each)), update="rows", trees=False, device="cuda"
+    )
+    assert_array_equal(np.concatenate(parts), whole)
+    assert_array_equal(again.predict(X), learner.predict(X))
 
 
 def test_row_by_row_with_features_of_several_widths(monkeypatch):

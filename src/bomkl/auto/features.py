@@ -136,8 +136,12 @@ class KernelFeatures:
         """Map rows, given in their views."""
         x = views[self.geometry]
         out = np.empty((len(x), self.width), dtype=np.float32)
-        kernel_features(x, self.number, self.scale, self.landmarks, self.norms, self.whiten, self.rank, out)
+        kernel_features(x, *self.map(), out)
         return out
+
+    def map(self) -> tuple[int, float, Single, Single, Single, int]:
+        """Return the map as the core takes it."""
+        return self.number, self.scale, self.landmarks, self.norms, self.whiten, self.rank
 
     def landmark_rows(self) -> Single:
         """Landmarks in their view, one a row."""

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
 
-from bomkl._core import ROUND_BLOCK, combination_sums, component_sums
+from bomkl._core import ROUND_BLOCK, combination_sums, component_sums, kernel_sums
 from bomkl.auto.combination import centred
 from bomkl.auto.component import Component, NewtonComponent, RoundsComponent
 from bomkl.auto.constants import STACK_RIDGES
-from bomkl.auto.geometry import Float, Geometry
+from bomkl.auto.features import KernelFeatures
+from bomkl.auto.geometry import Float, Geometry, Views
 from bomkl.auto.information import Information
 from bomkl.auto.rebuild import HostFitting, Mapper, build, in_order
 from bomkl.auto.row_arrays import dense_rows
 from bomkl.auto.rows import RowEngine, RowLearner
 from bomkl.auto.sums import Sums, SumsShape
 from bomkl.auto.task import LearnerSettings, Task
+
+_FEW_BLOCKS = 64  # of a round: with more of them each thread has enough to do
 
 
 class SumEngine(Protocol):
@@ -93,35 +97,80 @@ class CoreEngine:
         shape = sums_shape(learner)
         free: deque[Sums] = deque()  # as many as threads: whole numbers may be added in any order
 
-        def block(begin: int) -> Float:
-            end = min(begin + ROUND_BLOCK, len(targets))
+        @contextmanager
+        def some_sums() -> Iterator[Sums]:
             try:
                 sums = free.pop()
             except IndexError:
                 sums = Sums.zeros(shape, log_rows)
-            scores = _add_block(learner, dense_rows(X, begin, end), targets[begin:end], weight[begin:end], sums)
+            yield sums
             free.append(sums)
-            return scores
 
-        scores = joined(run(block, range(0, len(targets), ROUND_BLOCK)), learner.outputs)
+        begins = range(0, len(targets), ROUND_BLOCK)
+        blocks = [_Block(learner, X, targets, weight, begin) for begin in begins]
+        if len(blocks) < _FEW_BLOCKS:  # a thread without a block takes a component of one
+            list(run(_Block.prepare, blocks))
+            costs = [each.regression.rank**2 for each in newton_parts(learner)]
+            shares = sorted(
+                ((block, i) for block in blocks for i in range(len(costs))), key=lambda share: -costs[share[1]]
+            )
+
+            def add(share: tuple[_Block, int]) -> None:
+                with some_sums() as sums:
+                    share[0].add_component(share[1], sums)
+
+            list(run(add, shares))
+
+        def whole(block: _Block) -> Float:
+            with some_sums() as sums:
+                return block.add(sums)
+
+        scores = joined(run(whole, blocks), learner.outputs)
         out = free.pop() if free else Sums.zeros(shape, log_rows)
         out.add(*free, run=run)
         return scores, out
 
 
-def _add_block(learner: RowLearner, rows: Float, targets: Float, weight: Float, sums: Sums) -> Float:
-    views = learner.views(rows)
-    task, log_rows, parts = int(learner.task), sums.log_rows, []
-    for component, information, pull in zip(newton_parts(learner), sums.information, sums.pulls(), strict=True):
-        F, scores, means = component.features(views), np.empty(targets.shape), component.regression.means()
-        rank = component.regression.rank
-        component_sums(F, rank, means, targets, weight, task, log_rows, scores, information, *pull)
-        parts.append(scores)
-    S = centred(np.stack(parts, axis=1), learner.task)
-    out = np.empty(targets.shape)
-    combination_sums(*learner.combination.arrays(), S, targets, weight, task, log_rows, out, *sums.combination())
-    sums.rows += len(rows)
-    return out
+class _Block:
+    """Rows that are added up together."""
+
+    def __init__(self, learner: RowLearner, X: Any, targets: Float, weight: Float, begin: int) -> None:
+        self._learner, self._X, self._begin = learner, X, begin
+        self._end = min(begin + ROUND_BLOCK, len(targets))
+        self._targets, self._weight = targets[begin : self._end], weight[begin : self._end]
+        self._views: Views | None = None
+        self._scores: list[Float | None] = [None] * len(learner.components)
+
+    def prepare(self) -> Views:
+        """Make the views of the rows, unless they are there."""
+        if self._views is None:
+            self._views = self._learner.views(dense_rows(self._X, self._begin, self._end))
+        return self._views
+
+    def add_component(self, i: int, sums: Sums) -> Float:
+        """Score the rows by one component, unless that has been done, and add what they say to it."""
+        scores = self._scores[i]
+        if scores is None:
+            scores = self._scores[i] = np.empty(self._targets.shape)
+            component = newton_parts(self._learner)[i]
+            features, regression, views = component.features, component.regression, self.prepare()
+            rows = (regression.rank, regression.means(), self._targets, self._weight, int(self._learner.task))
+            to = (sums.log_rows, scores, sums.information[i], *sums.pull(i))
+            if isinstance(features, KernelFeatures):
+                kernel_sums(views[features.geometry], *features.map(), *rows, *to)
+            else:
+                component_sums(features(views), *rows, *to)
+        return scores
+
+    def add(self, sums: Sums) -> Float:
+        """Score the rows, and add all that has not been added."""
+        learner, y, weight, out = self._learner, self._targets, self._weight, np.empty(self._targets.shape)
+        parts = [self.add_component(i, sums) for i in range(len(self._scores))]
+        S, task = centred(np.stack(parts, axis=1), learner.task), int(learner.task)
+        combination_sums(*learner.combination.arrays(), S, y, weight, task, sums.log_rows, out, *sums.combination())
+        sums.rows += len(out)
+        self._views, self._scores = None, []
+        return out
 
 
 def newton_parts(learner: RowLearner) -> list[NewtonComponent]:

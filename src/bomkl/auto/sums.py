@@ -79,11 +79,13 @@ class Sums:
 
     def pulls(self) -> Iterator[tuple[Whole, Whole]]:
         """Coarse and fine part of the pull on each component, (outputs, rank)."""
-        at = 0
-        for rank, size in zip(self.shape.ranks, self.shape.pull_sizes(), strict=True):
-            both = [part[at : at + size].reshape(self.shape.outputs, rank) for part in (self.coarse, self.fine)]
-            yield both[0], both[1]
-            at += size
+        return (self.pull(i) for i in range(len(self.shape.ranks)))
+
+    def pull(self, i: int) -> tuple[Whole, Whole]:
+        """Coarse and fine part of the pull on one component, (outputs, rank)."""
+        begin, end = self.shape.outputs * sum(self.shape.ranks[:i]), self.shape.outputs * sum(self.shape.ranks[: i + 1])
+        coarse, fine = (part[begin:end].reshape(self.shape.outputs, -1) for part in (self.coarse, self.fine))
+        return coarse, fine
 
     def combination(self) -> tuple[Whole, Whole]:
         """Coarse and fine part of the numbers of the combination."""
