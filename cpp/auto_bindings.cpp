@@ -47,6 +47,48 @@ void bind_normal_scores(In<double, 2> x, In<double, 2> sorted, In<double, 1> tab
                   out.data());
 }
 
+void bind_views(In<double, 2> x, In<double, 1> mean, In<double, 1> deviation, In<double, 1> middle, double scale,
+                In<double, 2> sorted, In<double, 1> table, In<double, 1> normal_mean, In<double, 1> normal_deviation,
+                In<float, 3> axes, In<float, 1> relevance_standard, In<float, 1> relevance_normal, double clip, double far,
+                int width, nb::list out) {
+    const std::size_t n = x.shape(0), d = x.shape(1);
+    require(mean.size() == d && deviation.size() == d && middle.size() == d && sorted.shape(0) == d &&
+                table.size() == 2 * sorted.shape(1) + 1 && normal_mean.size() == d && normal_deviation.size() == d &&
+                axes.shape(0) == 1 && axes.shape(1) == d && axes.shape(2) == kTile && relevance_standard.size() == d &&
+                relevance_normal.size() == d && width >= 0 && width <= kTile && out.size() == n_views,
+            "the shapes of the columns do not fit together");
+    const Columns columns{int(d),
+                          mean.data(),
+                          deviation.data(),
+                          middle.data(),
+                          scale,
+                          sorted.data(),
+                          sorted.shape(1),
+                          table.data(),
+                          normal_mean.data(),
+                          normal_deviation.data(),
+                          axes.data(),
+                          relevance_standard.data(),
+                          relevance_normal.data(),
+                          clip,
+                          far,
+                          width};
+    std::array<float*, n_views> views{};
+    for (int view = 0; view < n_views; ++view)
+        if (const nb::handle place = out[view]; !place.is_none()) {
+            const auto array = nb::cast<InOut<float, 2>>(place);
+            require(array.shape(0) == n && array.shape(1) == std::size_t(view_width(columns, view)),
+                    "the shapes of the views do not fit the rows");
+            views[view] = array.data();
+        }
+    require((!views[leading] || views[common]) && (!views[relevant_standard] || views[standard]) &&
+                (!views[relevant_normal] || views[normal]),
+            "a view needs those it derives from");
+    const auto& with = primitives();
+    nb::gil_scoped_release release;
+    block_views(with, columns, x.data(), n, views);
+}
+
 void bind_kernel_features(In<float, 2> x, int kernel, double scale, In<float, 3> landmarks, In<float, 1> norms,
                           In<float, 3> whiten, int rank, InOut<float, 2> out) {
     const KernelMap map = kernel_map(int(x.shape(1)), kernel, scale, landmarks, norms, whiten, rank);
@@ -262,6 +304,9 @@ void bind_auto(nb::module_& m, const InstructionSet& (*chosen_set)()) {
     m.def("matmul", &bind_matmul, "a"_a, "packed"_a, "out"_a,
           "Product of rows with a matrix packed in tiles of 64 columns; a row's result does not depend on the others.");
     m.def("normal_scores", &bind_normal_scores, "x"_a, "sorted_columns"_a, "table"_a, "mean"_a, "deviation"_a, "out"_a);
+    m.def("views", &bind_views, "x"_a, "mean"_a, "deviation"_a, "middle"_a, "common"_a, "sorted"_a, "table"_a, "normal_mean"_a,
+          "normal_deviation"_a, "axes"_a, "relevance_standard"_a, "relevance_normal"_a, "clip"_a, "far"_a, "leading"_a, "out"_a,
+          "Rows in the views of their columns that have a place in `out`.");
     m.def("kernel_features", &bind_kernel_features, "x"_a, "kernel"_a, "scale"_a, "landmarks"_a, "norms"_a, "whiten"_a,
           "rank"_a, "out"_a);
     m.def("newton_rows", &bind_newton_rows, "w"_a, "P"_a, "rows"_a, "U"_a, "M"_a, "c"_a, "a"_a, "V"_a, "trace"_a, "features"_a,

@@ -16,23 +16,9 @@
 #include "auto_features.hpp"
 #include "auto_newton.hpp"
 #include "auto_trees.hpp"
+#include "auto_views.hpp"
 
 namespace bomkl::automatic {
-
-enum View { standard, normal, common, leading, relevant_standard, relevant_normal, n_views };
-
-struct Columns {  // as class Geometry has them
-    int columns;
-    const double *mean, *deviation, *middle;
-    double common;
-    const double* sorted;
-    std::size_t length;
-    const double *score_table, *normal_mean, *normal_deviation;
-    const float* axes;  // packed [1][columns][64]
-    const float *relevance_standard, *relevance_normal;
-    double clip, far;
-    int leading;
-};
 
 struct Codes {  // as class Coding has them; columns without trees have none
     const double* cuts = nullptr;
@@ -98,7 +84,7 @@ public:
         needed_[normal] |= needed_[relevant_normal];
         needed_[common] |= needed_[leading];
         for (int view = 0; view < n_views; ++view)
-            if (needed_[view]) views_[view].resize(view == leading ? std::size_t(kTile) : std::size_t(columns.columns));
+            if (needed_[view]) views_[view].resize(std::size_t(view_width(columns, view)));
         for (int j = 0; j < columns.columns; ++j) {
             const double* column = columns.sorted + j * std::size_t(columns.length);
             square_means_.push_back(column[0] < column[columns.length - 1] ? 1.0f : 0.0f);
@@ -184,27 +170,10 @@ private:
     double* scores_of(std::size_t place) { return scores_.data() + place * outputs_; }
 
     void make_views() {
-        const Columns& c = columns_;
-        const auto scaled = [&](const double* middle, auto scale, double limit, std::vector<float>& out) {
-            for (int j = 0; j < c.columns; ++j) out[j] = float(std::clamp((x_[j] - middle[j]) / scale(j), -limit, limit));
-        };
-        if (needed_[standard])
-            scaled(
-                c.mean, [&](int j) { return c.deviation[j]; }, c.clip, views_[standard]);
-        if (needed_[normal])
-            normal_scores(x_.data(), 1, c.columns, c.sorted, c.length, c.score_table, c.normal_mean, c.normal_deviation,
-                          views_[normal].data());
-        if (needed_[common])
-            scaled(
-                c.middle, [&](int) { return c.common; }, c.far, views_[common]);
-        if (needed_[leading])
-            multiply(with_, views_[common].data(), c.columns, 1, c.columns, c.axes, 1, views_[leading].data(), kTile);
-        const auto relevant = [&](View from, View to, const float* scale) {
-            if (needed_[to])
-                for (int j = 0; j < c.columns; ++j) views_[to][j] = views_[from][j] * scale[j];
-        };
-        relevant(standard, relevant_standard, c.relevance_standard);
-        relevant(normal, relevant_normal, c.relevance_normal);
+        std::array<float*, n_views> views{};
+        for (int view = 0; view < n_views; ++view)
+            if (needed_[view]) views[view] = views_[view].data();
+        block_views(with_, columns_, x_.data(), 1, views);
     }
 
     void make_features(OneComponent& each) {

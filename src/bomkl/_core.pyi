@@ -64,6 +64,24 @@ Single = NDArray[np.float32]
 Double = NDArray[np.float64]
 
 def matmul(a: Single, packed: Single, out: Single) -> None: ...
+def views(
+    x: Double,
+    mean: Double,
+    deviation: Double,
+    middle: Double,
+    common: float,
+    sorted: Double,
+    table: Double,
+    normal_mean: Double,
+    normal_deviation: Double,
+    axes: Single,
+    relevance_standard: Single,
+    relevance_normal: Single,
+    clip: float,
+    far: float,
+    leading: int,
+    out: list[Single | None],
+) -> None: ...
 def normal_scores(
     x: Double, sorted_columns: Double, table: Double, mean: Double, deviation: Double, out: Single
 ) -> None: ...

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.special import ndtri
 
-from bomkl._core import BLOCK, matmul, normal_scores
+from bomkl._core import BLOCK, normal_scores
+from bomkl._core import views as core_views
 from bomkl.auto.coding import Coding
 from bomkl.auto.saved import Saved, State
 
@@ -135,28 +136,31 @@ class Geometry:
         """Rows in the views asked for, and in those they derive from."""
         names = set(names)
         bases = bases_of(names)
-        views: Views = {}
-        if "standard" in bases:
-            views["standard"] = np.clip((X - self.mean) / self.deviation, -CLIP, CLIP).astype(np.float32)
-        if "normal" in bases:
-            views["normal"] = np.empty(X.shape, dtype=np.float32)
-            normal_scores(
-                X,
-                self.sorted_columns,
-                self.score_table,
-                self.normal_mean,
-                self.normal_deviation,
-                views["normal"],
-            )
-        if "common" in bases:
-            views["common"] = np.clip((X - self.middle) / self.common, -FAR, FAR).astype(np.float32)
-        if "leading" in names:
-            product = np.empty((len(X), self.axes.shape[0] * BLOCK), dtype=np.float32)
-            matmul(views["common"], self.axes, product)
-            views["leading"] = np.ascontiguousarray(product[:, : view_width("leading", X.shape[1])])
-        for base, scale in self.relevance.items():
-            if "relevant " + base in names:
-                views["relevant " + base] = views[base] * scale.astype(np.float32)
+        views: Views = {
+            name: np.empty((len(X), view_width(name, X.shape[1])), dtype=np.float32)
+            for name in VIEWS
+            if name in names | bases
+        }
+        one = np.ones(X.shape[1])
+        standard, normal = (self.relevance.get(base, one).astype(np.float32) for base in ("standard", "normal"))
+        core_views(
+            X,
+            self.mean,
+            self.deviation,
+            self.middle,
+            self.common,
+            self.sorted_columns,
+            self.score_table,
+            self.normal_mean,
+            self.normal_deviation,
+            self.axes,
+            standard,
+            normal,
+            CLIP,
+            FAR,
+            view_width("leading", X.shape[1]),
+            [views.get(name) for name in VIEWS],
+        )
         if "squares" in names:
             views["squares"] = (views["normal"] * views["normal"] - self.square_means()) * np.float32(ROOT_HALF)
         if "codes" in names:

@@ -40,11 +40,17 @@ def bytes_needed(budget: int) -> int:
 
 
 def budget_that_fits(free: int) -> int:
-    """Largest power of two whose learner takes at most some bytes; 1 if none does."""
+    """Largest power of two whose learner takes at most some bytes; 0 if none does.
+
+    Examples
+    --------
+    >>> budget_that_fits(4 << 30), budget_that_fits(1 << 20)
+    (4096, 0)
+    """
     budget = 1
-    while bytes_needed(2 * budget) <= free:
+    while bytes_needed(budget) <= free:
         budget *= 2
-    return budget
+    return budget // 2
 
 
 @contextmanager
@@ -58,9 +64,10 @@ def on_device(budget: int) -> Iterator[None]:
     except torch.OutOfMemoryError as error:
         torch.cuda.empty_cache()
         free = torch.cuda.mem_get_info()[0]
+        fits = budget_that_fits(free)
         raise MemoryError(
             f"The device has too little memory for budget={budget}: {free / 2**30:.1f} GiB are free. "
-            f"A budget of {budget_that_fits(free)} would fit."
+            + (f"A budget of {fits} would fit." if fits else "Free some of it first, or use device='cpu'.")
         ) from error
     finally:
         torch.backends.cuda.matmul.allow_tf32 = before
