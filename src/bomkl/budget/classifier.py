@@ -241,7 +241,7 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
             )
         indices = self._class_indices(y)
         weights = self._weights(X, y, indices, sample_weight, whole_set)
-        X, update = self._encoded(X, indices, np.ones(len(y), dtype=bool) if weights is None else weights > 0)
+        X, update = self._rows_to_learn(X, indices, weights)
         if first:
             n_classes = len(self.classes_)
             task = "binary" if n_classes == 2 else "multiclass"

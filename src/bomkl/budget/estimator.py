@@ -212,7 +212,7 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
 
     def _check_rows(self, X: Any, first: bool) -> Any:
         """Rows as a matrix, or as a table that is still to be encoded."""
-        table = self._table(X, first)
+        table = self._table(X, first) if first or "_encoder" in self.__dict__ else None
         if table is None:
             return validated(self, X, accept_sparse="csr", dtype=self._dtypes(first), order="C", reset=first)
         if first:
@@ -220,9 +220,12 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
             self._dtype = np.dtype(np.float32 if single else np.float64)
         return table
 
-    def _encoded(self, X: Any, y: Any, learned: NDArray[np.bool_]) -> tuple[Any, Update | None]:
-        rows, update = super()._encoded(X, y, learned)
-        return (rows if update is None else self._in_precision(rows)), update
+    def _rows_to_learn(self, X: Any, y: Any, weights: Float | None) -> tuple[Any, Update | None]:
+        """Rows as the engine takes them, and what the encoder of a table learns from them."""
+        if not isinstance(X, Table):
+            return X, None
+        rows, update = self._encoded(X, y, np.ones(len(y), dtype=bool) if weights is None else weights > 0)
+        return self._in_precision(rows), update
 
     def _in_precision(self, rows: Float) -> NDArray[Any]:
         """Turn encoded rows into the precision of the engine."""
@@ -307,7 +310,10 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
 
     def _learn_one(self, x: Any, target: float) -> Any:
         """Learn from one row that is ready for the engine; None where it is not, or something needs a closer look."""
-        if not self._is_engine_row(x) or callable(self.selection_delta):
+        state = self.__dict__
+        if not isinstance(x, np.ndarray) or "_engine" not in state or callable(self.selection_delta):
+            return None
+        if "_encoder" in state and self._n_columns() != self.n_features_in_:
             return None
         self._check_settings_kept()
         try:
@@ -317,19 +323,15 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
 
     def _score_one(self, x: Any) -> Any:
         """Scores of one row that is ready for the engine, else None."""
-        if not self._is_engine_row(x):
+        state = self.__dict__
+        if not isinstance(x, np.ndarray) or "_engine" not in state:
+            return None
+        if "_encoder" in state and self._n_columns() != self.n_features_in_:
             return None
         try:
             return self._engine.score_one(x)
         except (TypeError, ValueError):
             return None
-
-    def _is_engine_row(self, x: Any) -> bool:
-        """Whether a row is an array that needs no encoder; the engine checks what it holds."""
-        state = self.__dict__
-        if not isinstance(x, np.ndarray) or "_engine" not in state:
-            return False
-        return "_encoder" not in state or self._n_columns() == state["n_features_in_"]
 
     def _with_columns(self, n_columns: int) -> Self:
         """Return a model with more columns, all zero in the rows stored so far, so that it predicts as before."""

@@ -231,7 +231,7 @@ class BudgetMKLRegressor(OnlineRegressor, EngineEstimator):
                 "instead. Scale the targets."
             )
         weights = None if sample_weight is None else self._sample_weights(X, sample_weight)
-        X, update = self._encoded(X, targets, np.ones(len(targets), dtype=bool) if weights is None else weights > 0)
+        X, update = self._rows_to_learn(X, targets, weights)
         if first:
             self._start(self._kernel_list(), "regression", 1, X.dtype, sparse=self._wide_and_sparse(X))
         predictions = self._learn(X, targets, weights, first)[:, 0]
