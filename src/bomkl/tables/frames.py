@@ -182,6 +182,10 @@ def read_table(X: Any) -> Table:
         raise TableError(
             f"A table must be of pandas, polars or Arrow, a dict or a list of dicts. Got {type(X).__name__}."
         )
+    types = set(X.dtypes)
+    if len(types) == 1 and isinstance(only := types.pop(), np.dtype) and only.kind in "iuf":
+        matrix = X.to_numpy()  # to take columns from a frame is slow
+        return _checked([(name, _of_array(matrix[:, at])) for at, name in enumerate(X.columns)], len(X))
     return _checked([(name, _of_pandas(X.iloc[:, at])) for at, name in enumerate(X.columns)], len(X))
 
 

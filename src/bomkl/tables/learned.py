@@ -138,7 +138,8 @@ class Learned:
     def cells(self, table: Table) -> list[Cells]:
         """Cells of each column, in the order of the first table."""
         names = [column.name for column in self.columns]
-        if unknown := [name for name in table.columns if name not in set(names)]:
+        known = set(names)
+        if unknown := [name for name in table.columns if name not in known]:
             raise TableError(f"The column {unknown[0]!r} was not there before. The columns are {names}.")
         if not table.sparse and (absent := [name for name in names if name not in table.columns]):
             raise TableError(f"The column {absent[0]!r} is missing. The columns are {names}.")
