@@ -8,11 +8,12 @@
 // The score of a Gaussian can be tiny, and then its sign still decides. So values are taken relative to that of the nearest
 // support row, exp(-a (u - least u)), which changes no sign.
 //
-// The bound. Let e = 2^-24, rows x and z of d columns. Rounding the rows and adding d products is off by at most (1.01 d + 4) e
-// |x| |z| for an inner product, so a squared distance u is off by at most du = (1.01 d + 12) e (|x|^2 + |z|^2). A Gaussian is
-// then off by a factor of at most exp(a du), and by 2e-5 for the rest: the exponent, at most 124 in powers of two, has three
-// roundings, and exp2 is good to 1e-6. Terms of less than 2^-124 of the largest are left out. A sum of n terms is off by n e
-// times the sum of their sizes. In double precision all of this is 2^29 times smaller, which the constants leave room for.
+// The bound. Let e = 2^-24, rows x and z of d columns. An inner product is off by at most (1.01 d + 3) e |x| |z|: rows are
+// rounded, and d products are added up. A squared distance u is |x|^2 + |z|^2 - 2 x.z, with three more roundings, so it is off
+// by at most du = (1.01 d + 7) e (|x|^2 + |z|^2). A Gaussian is then off by a factor of at most exp(a du), and by 2e-5 for the
+// rest: the exponent, at most 124 in powers of two, has three roundings, and exp2 is good to 1e-6. Terms of less than 2^-124 of
+// the largest are left out. A sum of n terms is off by n e times the sum of their sizes. In double precision all of this is
+// 2^29 times smaller, which the constants leave room for.
 #pragma once
 
 #include <cmath>
@@ -49,8 +50,8 @@ public:
             needed_[int(k.source)] = true;
         }
         const int d = state.pool.features();
-        inner_error_ = (1.01 * d + 4) * kRounding;
-        distance_error_ = (1.01 * d + 12) * kRounding;
+        inner_error_ = (1.01 * d + 3) * kRounding;
+        distance_error_ = (1.01 * d + 7) * kRounding;
     }
 
     std::size_t bytes_per_slot() const { return sizeof(float) * (int(needed_[0]) + int(needed_[1])); }
@@ -319,9 +320,9 @@ private:
         return is_beside_one(f, nearest * error);
     }
     static double gaussian_error(double exponent, double left_out, double size, double added) {
-        constexpr double kMost = 0.1;  // exp(0.1) - 1 < 0.106
-        if (!(exponent <= kMost)) return std::numeric_limits<double>::infinity();
-        return 1.01 * (1.06 * exponent + 2e-5 + added) * size + left_out;
+        if (!(exponent < 0.7)) return std::numeric_limits<double>::infinity();  // more than the sum can be
+        const double factor = exponent < 0.1 ? 1.06 * exponent : std::expm1(exponent);
+        return 1.01 * (factor + 2e-5 + added) * size + left_out;
     }
     // Of one value; base and power are off by little more than what they are made of.
     double polynomial_error(const KernelSpec& k, int t) const {
