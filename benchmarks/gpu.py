@@ -316,11 +316,11 @@ def main() -> None:
                 draw(curve, Path(chosen.out) / "gpu.svg")
         if chosen.long:
             yield from long_stream(chosen.long, chosen.budget, 2 * CALL)
-        if chosen.rank_budgets:
-            yield from by_rank(first["sgemm_teraflops"], [int(text) for text in chosen.rank_budgets.split(",")])
         if chosen.budgets:
             budgets = [int(text) for text in chosen.budgets.split(",")]
             yield from by_budget(chosen.rows, first["sgemm_teraflops"], budgets)
+        if chosen.rank_budgets:
+            yield from by_rank(first["sgemm_teraflops"], [int(text) for text in chosen.rank_budgets.split(",")])
 
     report("gpu", rows(), show, chosen.out)
 

@@ -36,7 +36,7 @@ from bomkl.auto.explain import Explanation, explain_row, relevance_shares
 from bomkl.auto.features import LinearFeatures
 from bomkl.auto.geometry import Float
 from bomkl.auto.pool import PoolMember, pool_members
-from bomkl.auto.rebuild import Mapper
+from bomkl.auto.rebuild import Mapper, shared_by
 from bomkl.auto.rounds import RoundLearner
 from bomkl.auto.row_arrays import Drawn
 from bomkl.auto.rows import RowLearner
@@ -265,7 +265,7 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
             yield map
             return
         with ThreadPoolExecutor(n) as pool:
-            yield pool.map
+            yield shared_by(pool, n)
 
     def _change(self, learn: Callable[[Any], Any]) -> Any:
         return change(self, learn)
