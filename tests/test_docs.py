@@ -76,6 +76,13 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(
             run_shell(code)
 
 
+@pytest.mark.parametrize("page", [ROOT / "README.md", DOCS / "index.md"], ids=lambda page: page.name)
+def test_the_first_lines_can_be_pasted_into_the_prompt(page: Path) -> None:
+    first = CODE.search(page.read_text(encoding="utf-8"))
+    assert first is not None
+    assert re.findall(r"^ +.*\n(?=\S)", first[2], re.MULTILINE) == []  # there, a block ends with an empty line
+
+
 def test_the_command_line_reference_is_that_of_the_code() -> None:
     written = (DOCS / "cli.md").read_text(encoding="utf-8")
     assert written == reference.reference(), "run: python -m bomkl.cli.reference > docs/cli.md"
