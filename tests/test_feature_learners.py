@@ -241,6 +241,23 @@ def test_onnx(case, n_classes, combination):
     assert_allclose(session.run(["margins"], {"X": X})[0], model.decision_function(X), atol=1e-8)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_onnx_votes_of_scores_that_underflow(dtype):
+    """Eigenvectors leave coefficients of 1e-40, so that products with values of Gaussians are zero in float32."""
+    pytest.importorskip("onnx")
+    onnxruntime = pytest.importorskip("onnxruntime")
+    from bomkl.onnx import to_onnx
+
+    for seed in range(3):
+        X = np.random.default_rng(seed).normal(size=(240, 4)).astype(dtype)
+        y = (1.7 * np.abs(X).sum(axis=1)).astype(int) % 2
+        kernels = [Gaussian(0.125), Gaussian(0.25)]
+        model = BudgetMKLClassifier(kernels, NOGD(0.2), Uniform(), "vote", budget=12, dtype=dtype, random_state=0)
+        model.fit(X[:120], y[:120])
+        session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"])
+        assert_array_equal(session.run(["margins"], {"X": X})[0], model.decision_function(X))
+
+
 @pytest.mark.parametrize("case", NATIVE)
 def test_river_grows_classes_and_columns(case):
     pytest.importorskip("river")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,9 @@ def budget_scores(graph: Graph, estimator: Any) -> str:
     """
     refuse_callables(estimator)
     vote = getattr(estimator, "combination", "score") == "vote"
+    part = _vote_of(estimator._dtype) if vote else _weighted_score
     if isinstance(estimator._learner(), FOGD):
-        return _fourier_scores(graph, estimator, vote)
+        return _fourier_scores(graph, estimator, part)
     stored = estimator.support_vectors_
     if not isinstance(stored, np.ndarray):
         stored = stored.toarray()  # an ONNX graph holds dense constants
@@ -49,20 +51,32 @@ def budget_scores(graph: Graph, estimator: Any) -> str:
     total = graph.repeated(constant)
     for i, rows in used.items():
         matrix = kernels.kernel(estimator.kernels_[i], np.searchsorted(needed, rows))
-        total = graph.add("Add", total, _part(graph, matrix, coefs[:, rows, i].T, weights[:, i], vote))
+        total = graph.add("Add", total, part(graph, matrix, coefs[:, rows, i].T, weights[:, i]))
     return total
 
 
-def _part(graph: Graph, matrix: str, coef: Any, weight: Any, vote: bool) -> str:
-    """Add what one kernel says: its weighted score, or its weight with the sign of the score."""
-    if not vote:
-        return graph.add("MatMul", matrix, graph.number(coef * weight))
-    score = graph.add("MatMul", matrix, graph.number(coef))
-    negative = graph.add("Less", score, graph.number(0.0))
-    return graph.add("Where", negative, graph.number(-weight), graph.number(weight))
+def _weighted_score(graph: Graph, matrix: str, coef: Any, weight: Any) -> str:
+    """Add what one kernel says where scores are combined."""
+    return graph.add("MatMul", matrix, graph.number(coef * weight))
 
 
-def _fourier_scores(graph: Graph, estimator: Any, vote: bool) -> str:
+def _vote_of(dtype: np.dtype[Any]) -> Callable[[Graph, str, Any, Any], str]:
+    """Make the function that adds what one kernel says where kernels vote: its weight with the sign of its score.
+
+    The sign of zero is plus. ONNX computes in float64, but a score that is too small for the model's own precision is
+    zero.
+    """
+    zero = float(np.finfo(dtype).smallest_subnormal) / 2
+
+    def vote(graph: Graph, matrix: str, coef: Any, weight: Any) -> str:
+        score = graph.add("MatMul", matrix, graph.number(coef))
+        negative = graph.add("Less", score, graph.number(-zero))
+        return graph.add("Where", negative, graph.number(-weight), graph.number(weight))
+
+    return vote
+
+
+def _fourier_scores(graph: Graph, estimator: Any, part: Callable[[Graph, str, Any, Any], str]) -> str:
     """Add the scores of functions that are weighted sums of waves; cosines are sines of a quarter turn more."""
     weights, n = np.atleast_2d(estimator.kernel_weights_), estimator._learner().n_frequencies
     learned = estimator._engine.state()["feature_weights"].reshape(len(weights), -1, 2 * n) / np.sqrt(n)
@@ -71,5 +85,5 @@ def _fourier_scores(graph: Graph, estimator: Any, vote: bool) -> str:
         angles = graph.add("MatMul", graph.rows, graph.number(estimator._engine.frequencies(int(i)).T))
         turned = graph.add("Add", angles, graph.number(np.pi / 2))
         waves = graph.add("Sin", graph.add("Concat", turned, angles, axis=1))
-        total = graph.add("Add", total, _part(graph, waves, learned[:, i].T, weights[:, i], vote))
+        total = graph.add("Add", total, part(graph, waves, learned[:, i].T, weights[:, i]))
     return total
