@@ -107,7 +107,7 @@ def test_end_to_end_on_the_bundled_data(monkeypatch):
     rows = list(end_to_end.measure(["magic04"], rows=300))
     check_fields(rows, "rows_per_second", "mistakes", "support", "seconds", "mebibytes", "values_per_second")
     assert all(row["of_limit"] > 0 for row in rows)
-    assert len({row["algorithm"] for row in rows}) == 9
+    assert len({row["algorithm"] for row in rows}) == 11
     assert all((row["rows"], row["of_rows"]) == (300, 300) for row in rows)
     (cut,) = end_to_end.measure(["magic04"], ["BOMKC(SPA)"], rows=5_000, most_seconds=1e-9)
     assert (cut["rows"], cut["of_rows"]) == (end_to_end.CHUNK, 5_000)
