@@ -150,7 +150,7 @@ def plot(rows: list[Row], path: Path) -> None:
     averages = means([row for row in rows if "not_run" not in row], ("data", "method"))
     names = [name for name in PAPER if any(row["data"] == name for row in averages)]
     shown = [method for method in METHODS if any(row["method"] == method and row["data"] in names for row in averages)]
-    colours = [*(f"C{place}" for place in range(10)), "black", "gold", "navy"]  # matplotlib's cycle has ten
+    colours = [*(f"C{place}" for place in range(10)), "black", "darkgoldenrod", "navy"]  # matplotlib's cycle has ten
     # Text that stays text and the same file for the same rows; two columns and large letters for small screens.
     plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "bomkl", "font.size": 15, "font.family": "sans-serif"})
     lines = math.ceil(len(names) / 2)
