@@ -341,13 +341,17 @@ def draw(rows: list[Row], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-    for part, style, label in (("speed", "o-", "measured"), ("shares", "o--", "planned from measured shares")):
-        own = [row for row in rows if row["part"] == part and row["efficiency"] is not None]
+    for part, number, style, label in (
+        ("speed", "efficiency", "o-", "threads"),
+        ("speed", "efficiency_of_processes", "o:", "processes that share nothing"),
+        ("shares", "efficiency", "o--", "planned from measured shares"),
+    ):
+        own = [row for row in rows if row["part"] == part and row[number] is not None]
         if len(own) > 1:
-            left.plot([row["threads"] for row in own], [100 * row["efficiency"] for row in own], style, label=label)
+            left.plot([row["threads"] for row in own], [100 * row[number] for row in own], style, label=label)
             left.set_xscale("log", base=2)
             left.set_xticks([row["threads"] for row in own], [row["threads"] for row in own])
-    left.set(xlabel="threads", ylabel="% of that many times one thread", title="Efficiency", ylim=(0, 105))
+    left.set(xlabel="threads", ylabel="% of that many times one thread", title="Efficiency", ylim=(0, 110))
     if left.lines:
         left.legend(loc="lower left")
     measured = [row for row in rows if row["part"] == "accuracy"]
