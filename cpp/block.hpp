@@ -191,6 +191,9 @@ private:
             const T* x = rows_.x + std::size_t(q * kTile + r) * features_;
             for (int j = 0; j < features_; ++j) tile[std::size_t(j) * kTile + r] = x[j];
         }
+        // with rows of an earlier block there, distances would seem to lose their digits and be computed anew
+        for (int j = 0; j < features_; ++j)
+            std::fill(tile + std::size_t(j) * kTile + rows, tile + std::size_t(j + 1) * kTile, T(0));
         return tile;
     }
 

@@ -147,6 +147,7 @@ public:
     }
 
 private:
+    static constexpr float kNoRow = 1e30f;  // the squared norm of rows that a line lacks: far from all others
     static constexpr double kRounding = 0x1p-24, kLargestNorm = 0x1p60, kLeastCoef = 0x1p-20, kLargestCoef = 0x1p40;
     static constexpr double kLog2E = 1.4426950408889634074, kTiny = 1e-36;  // the latter: what underflow can take off
     static constexpr double kReach = 124, kZero = 1020;  // powers of two from which on values are zero, single and double
@@ -181,7 +182,7 @@ private:
         const std::size_t padded = std::size_t((n + kTile - 1) / kTile) * kTile;
         n_ = n;
         x_.resize(std::size_t(n) * d);
-        norm_.assign(padded, 0.0f);
+        norm_.assign(padded, kNoRow);
         square_.resize(n);
         length_.resize(n);
         columns_.at_least(padded * d);
