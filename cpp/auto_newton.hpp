@@ -10,6 +10,7 @@
 
 #include "auto_losses.hpp"
 #include "auto_products.hpp"
+#include "buffer.hpp"
 
 namespace bomkl::automatic {
 
@@ -65,9 +66,10 @@ inline std::vector<float> gain_directions(const Primitives<float>& with, const C
             for (int u = 0; u <= s; ++u) inverse[t][u] -= factor * inverse[s][u];
         }
     }
-    std::vector<float> inverse_transposed(std::size_t(n) * kTile), u_transposed(width * n);
+    Buffer<float> inverse_transposed(std::size_t(n) * kTile);
+    std::vector<float> u_transposed(width * n);
     for (int s = 0; s < n; ++s)
-        for (int t = s; t < n; ++t) inverse_transposed[std::size_t(s) * kTile + t] = float(inverse[t][s]);
+        for (int t = s; t < n; ++t) inverse_transposed.data()[std::size_t(s) * kTile + t] = float(inverse[t][s]);
     transpose(m.U, n, width, width, u_transposed.data(), n);
     multiply(with, u_transposed.data(), n, int(width), n, inverse_transposed.data(), 1, v_transposed.data(), kTile);
     return v_transposed;
@@ -93,17 +95,16 @@ inline void close_block(const Primitives<float>& with, Component& m, int n) {
     // symmetric whatever v is, so what makes P differ from its mirror image stays for ever, while P goes to zero. In the end v
     // = P^T x is no longer P x, and the change takes from P what is not there.
     constexpr int kAtOnce = 48;  // rows whose change stays in the nearest cache until it is taken off
-    float change[kAtOnce * kTile];
-    std::vector<float> scaled(std::size_t(kTile) * kTile);
+    alignas(64) float change[kAtOnce * kTile], scaled[kTile * kTile];
     const auto tile = [&](int q) { return m.P + std::size_t(q) * m.rank * kTile; };
     for (int q = 0; q < m.tiles; ++q) {
         const int first = q * kTile, rows = std::min(m.rank, first + kTile);
-        transpose(v_transposed.data() + std::size_t(first) * kTile, kTile, n, kTile, scaled.data(), kTile);
+        transpose(v_transposed.data() + std::size_t(first) * kTile, kTile, n, kTile, scaled, kTile);
         for (int t = 0; t < n; ++t)
             for (int i = 0; i < kTile; ++i) scaled[std::size_t(t) * kTile + i] *= float(m.c[t]);
         for (int begin = 0; begin < rows; begin += kAtOnce) {
             const int some = std::min(kAtOnce, rows - begin);
-            multiply(with, v_transposed.data() + std::size_t(begin) * kTile, kTile, some, n, scaled.data(), 1, change, kTile);
+            multiply(with, v_transposed.data() + std::size_t(begin) * kTile, kTile, some, n, scaled, 1, change, kTile);
             float* of = tile(q) + std::size_t(begin) * kTile;
             for (int i = 0; i < some * kTile; ++i) of[i] -= change[i];
         }
@@ -235,14 +236,15 @@ inline int newton_rows(const Primitives<float>& with, Component& m, const float*
                        std::size_t n, Task task, double loosen, int open, int to_boundary, double* scores) {
     const std::size_t width = m.width();
     const int outputs = m.outputs;
-    std::vector<float> transposed(std::size_t(m.rank) * kTile), G(kBlock * kTile);
+    Buffer<float> transposed(std::size_t(m.rank) * kTile);
+    alignas(64) float G[kBlock * kTile];
     std::vector<double> g(outputs), p(outputs);
     for (std::size_t done = 0; done < n;) {
         const int fresh = int(std::min<std::size_t>(to_boundary, n - done)), last = open + fresh;
         std::copy_n(F + done * width, fresh * width, m.rows + open * width);
         multiply(with, m.rows + open * width, width, fresh, m.rank, m.P, m.tiles, m.U + open * width, width);
         transpose(m.rows + open * width, fresh, m.rank, width, transposed.data(), kTile);
-        multiply(with, m.U, width, last, m.rank, transposed.data(), 1, G.data(), kTile);
+        multiply(with, m.U, width, last, m.rank, transposed.data(), 1, G, kTile);
         for (int u = open; u < last; ++u) {
             const std::size_t row = done + (u - open);
             const auto product = [&](int s) { return double(G[s * kTile + (u - open)]); };

@@ -17,6 +17,7 @@
 #include "auto_newton.hpp"
 #include "auto_trees.hpp"
 #include "auto_views.hpp"
+#include "buffer.hpp"
 
 namespace bomkl::automatic {
 
@@ -49,7 +50,8 @@ struct OneComponent {
     int open;
     double loosen;  // what forgetting takes from the certainty, see auto_newton.hpp
     std::vector<Depths> depths;
-    std::vector<float> values, features, lines;  // lines: U^T, packed [16 rows][rank][16], so that few rows take little time
+    std::vector<float> values, features;
+    Buffer<float> lines;  // U^T, packed [16 rows][rank][16], so that few rows take little time
     std::array<double, kBlock> column;
     std::optional<Curve> curve;  // of the targets it learns
     double bent_score = 0;       // what it said before its score was straightened
@@ -67,7 +69,7 @@ public:
           scores_((components_.size() + boosted_.size() + forests_.size()) * outputs), out_(outputs), g_(outputs), p_(outputs) {
         for (OneComponent& each : components_) {
             each.features.assign(each.m.width(), 0.0f);
-            each.lines.assign(std::size_t(each.m.rank) * kBlock, 0.0f);
+            each.lines = Buffer<float>(std::size_t(each.m.rank) * kBlock);
             for (int s = 0; s < each.open; s += kLanes)
                 transpose(each.m.U + s * each.m.width(), std::min(kLanes, each.open - s), each.m.rank, each.m.width(),
                           each.line_of(s), kLanes);

@@ -482,17 +482,24 @@ double dot(const T* x, const double* w, std::size_t n) {
     return sum;
 }
 
+// As many columns at a time as a vector has: while they depend on each other they stay in a register.
 template <class T>
 void eliminate(const double* factors, int n, double* column) {
     constexpr int W = Simd<double>::width;
     alignas(64) static constexpr std::int64_t kNumbers[] = {0, 1, 2, 3, 4, 5, 6, 7};
     const Simd<double>::Int number = *reinterpret_cast<const Simd<double>::Int*>(kNumbers);
-    for (int s = 0; s + 1 < n; ++s, factors += kTile) {
-        const Vec<double> value = broadcast<double>(column[s]);
-        int v = (s + 1) / W * W;
-        const Vec<double> before = load<double>(column + v), after = before - load<double>(factors + v) * value;
-        store<double>(column + v, number > s - v ? after : before);
-        for (v += W; v < n; v += W) store<double>(column + v, load<double>(column + v) - load<double>(factors + v) * value);
+    for (int b = 0; b < n; b += W, factors += W * kTile) {
+        Vec<double> own = load<double>(column + b);
+#pragma GCC unroll 8
+        for (int i = 0; i < W - 1; ++i)
+            own = number > i ? own - load<double>(factors + i * kTile + b) * broadcast<double>(own[i]) : own;
+        store<double>(column + b, own);
+        for (int v = b + W; v < n; v += W) {
+            Vec<double> later = load<double>(column + v);
+#pragma GCC unroll 8
+            for (int i = 0; i < W; ++i) later -= load<double>(factors + i * kTile + v) * broadcast<double>(column[b + i]);
+            store<double>(column + v, later);
+        }
     }
 }
 

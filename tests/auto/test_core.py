@@ -7,7 +7,7 @@ from scipy.special import expit
 from bomkl import _core
 from bomkl.auto.combination import Combination
 from bomkl.auto.constants import SHARE
-from bomkl.auto.features import KERNELS, KernelFeatures
+from bomkl.auto.features import KERNELS, KernelFeatures, city_block_distances, median_distance, squared_distances
 from bomkl.auto.fit import ridge_fit, softmax
 from bomkl.auto.geometry import Geometry, packed
 from bomkl.auto.newton import NewtonRegression
@@ -42,6 +42,14 @@ def test_kernel_features_are_whitened_kernel_values():
         chosen = F[features.support, : features.rank]
         gram = features.values({"view": rows})[features.support]
         np.testing.assert_allclose(chosen @ chosen.T, gram, atol=2e-3)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 40, 600])
+def test_the_median_distance_is_that_of_the_pairs_of_the_first_rows(n):
+    rows = np.round(np.random.default_rng(n).normal(size=(n, 3)), 1)
+    first, pairs = rows[:500], np.triu_indices(min(n, 500), 1)
+    assert median_distance(rows) == np.median(np.sqrt(squared_distances(first, first))[pairs])
+    assert median_distance(rows, city_block=True) == np.median(city_block_distances(first, first)[pairs])
 
 
 def test_landmarks_that_others_stand_for_are_left_out():

@@ -13,7 +13,17 @@ from scipy.linalg.lapack import dpstrf, dtrtri
 from scipy.spatial.distance import cdist, pdist
 
 from bomkl._core import BLOCK, kernel_features
-from bomkl.auto.geometry import VIEWS, Float, Single, Views, packed, unpacked, varying_columns, view_width
+from bomkl.auto.geometry import (
+    VIEWS,
+    Float,
+    Single,
+    Views,
+    on_cache_lines,
+    packed,
+    unpacked,
+    varying_columns,
+    view_width,
+)
 from bomkl.auto.saved import Saved, State
 
 _SMALLEST = 1e-5  # what is left of a kernel matrix below this share of its largest eigenvalue is noise
@@ -185,9 +195,9 @@ class KernelFeatures:
             geometry,
             kernel,
             saved.number("scale", 0.0),
-            saved.array("landmarks", (tiles, view_width(geometry, columns), BLOCK), np.float32),
+            on_cache_lines(saved.array("landmarks", (tiles, view_width(geometry, columns), BLOCK), np.float32)),
             saved.array("norms", (tiles * BLOCK,), np.float32, 0.0),
-            saved.array("whiten", (-(-(rank + 1) // BLOCK), rank, BLOCK), np.float32),
+            on_cache_lines(saved.array("whiten", (-(-(rank + 1) // BLOCK), rank, BLOCK), np.float32)),
             rank,
             support,
         )

@@ -28,6 +28,7 @@ _LEADING = 8  # principal components of the view "leading"
 _FLOOR = 0.5  # least deviation of a column of two values, in their distance, where relevance scales the columns
 ROOT_HALF = 0.5**0.5  # brings squares of normal scores to deviation 1
 _CONSTANT = 1e-9  # a deviation below this share of the mean is rounding
+_LINE = 16  # numbers of single precision in a cache line
 
 
 def packed(matrix: NDArray[Any]) -> Single:
@@ -36,7 +37,22 @@ def packed(matrix: NDArray[Any]) -> Single:
     tiles = -(-columns // BLOCK)
     padded = np.zeros((rows, tiles * BLOCK), dtype=np.float32)
     padded[:, :columns] = matrix
-    return np.ascontiguousarray(padded.reshape(rows, tiles, BLOCK).transpose(1, 0, 2))
+    return on_cache_lines(padded.reshape(rows, tiles, BLOCK).transpose(1, 0, 2))
+
+
+def on_cache_lines(array: Single) -> Single:
+    """Copy an array to where a cache line begins: a vector that lies on two takes twice as long to load.
+
+    Examples
+    --------
+    >>> on_cache_lines(np.ones((2, 3), dtype=np.float32)).ctypes.data % 64
+    0
+    """
+    room = np.empty(array.size + _LINE, dtype=np.float32)
+    first = -room.ctypes.data % (4 * _LINE) // 4
+    out = room[first : first + array.size].reshape(array.shape)
+    out[...] = array
+    return out
 
 
 def unpacked(tiles: Single) -> Single:

@@ -12,7 +12,7 @@ from scipy.linalg.lapack import dpotrf
 
 from bomkl._core import BLOCK, close_block, current_means, linear_scores, newton_rows
 from bomkl.auto.blas import one_blas_thread
-from bomkl.auto.geometry import Float, Single, packed, unpacked
+from bomkl.auto.geometry import Float, Single, on_cache_lines, packed, unpacked
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.task import Task
 
@@ -85,7 +85,7 @@ class NewtonRegression:
         if self.owned:
             return
         n = self.open
-        self.w, self.P, self.M = self.w.copy(), self.P.copy(), self.M.copy()
+        self.w, self.P, self.M = self.w.copy(), on_cache_lines(self.P), self.M.copy()
         self.rows, self.U, self.c, self.a = (_with_first(each, n) for each in (self.rows, self.U, self.c, self.a))
         self.V, self.owned = self.V.copy(), True
 
@@ -185,7 +185,7 @@ class NewtonRegression:
         tiles = -(-rank // BLOCK)
         width = tiles * BLOCK
         w = saved.array("w", (outputs, width))
-        P = saved.array("P", (tiles, rank, BLOCK), np.float32)
+        P = on_cache_lines(saved.array("P", (tiles, rank, BLOCK), np.float32))
         rows = saved.array("rows", (None, width), np.float32)
         n = len(rows)
         if n > most_open:
