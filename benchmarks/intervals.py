@@ -5,7 +5,8 @@ width are given the width that covers as many targets of the whole stream, which
 as the model learns, they cover too few targets at first and too many later, and can be narrower for it. Two more widths
 are for that: of intervals that stay the same for a tenth of the stream and cover as many targets of every tenth, and of
 intervals of constant width that cover as many targets of their worst quarter. And the first 350 rows are shown apart:
-how many targets both cover there, and how many times as wide as the constant the intervals are.
+how many targets both cover there, and how many times as wide as the constant the intervals are. So are the rows from
+1,000 on, beside the constant width of these.
 
 The settings of the intervals were chosen on other streams: ``--streams others``.
 """
@@ -25,6 +26,7 @@ from bomkl.progress import progress_bar
 
 FIRST, BLOCK = 50, 1000
 EARLY = 350  # rows after the first in which most models still learn quickly
+LATER = 1000 - FIRST
 COVERAGE = 0.9
 
 
@@ -70,7 +72,13 @@ def judged(found: Any, y: Any) -> Row:
             round(100 * float((errors[:EARLY] <= constant / 2).mean()), 1),
             round(float(widths[:EARLY].mean()) / constant, 2),
         ],
+        "later": _relative_width(errors[LATER:], inside[LATER:], widths[LATER:]),
     }
+
+
+def _relative_width(errors: Any, inside: Any, widths: Any) -> float | None:
+    """Mean width in units of the constant that covers as many; None of a stream that has ended."""
+    return float(widths.mean() / (2 * np.quantile(errors, inside.mean()))) if len(errors) else None
 
 
 def measure(names: list[str], rows: int | None) -> Iterator[Row]:
@@ -97,6 +105,7 @@ def main() -> None:
             f"ratio {row['width'] / row['tenths']:.3f}; by the worst quarter {row['worst']:.4g}, "
             f"ratio {row['width'] / row['worst']:.3f}; first {EARLY} rows: coverage {row['early'][0]} %, "
             f"of the constant {row['early'][1]} %, ratio {row['early'][2]}"
+            + (f"; from row 1,000 on ratio {row['later']:.3f}" if row["later"] else "")
         ),
         given.out,
     )
