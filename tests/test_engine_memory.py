@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from bomkl import BudgetMKLClassifier, BudgetMKLRegressor
+from bomkl import BudgetMKLClassifier, BudgetMKLRegressor, paper
 from bomkl.kernels import Gaussian, Linear
 from bomkl.learners import PA, RBP, SPA, Forgetron, Projectron
 
@@ -146,9 +146,13 @@ def every_allocation_fails_once():
     X, y = sparse_rows(400)
     targets = y.astype(float)
     for rows in (X, np.random.default_rng(0).normal(size=(400, 20))):
-        for learner in (SPA(eta=0.5), RBP(), Forgetron(), Projectron()):
-            budget = None if isinstance(learner, SPA) else 20
-            model = BudgetMKLClassifier(KERNELS, learner, budget=budget, random_state=0).fit(rows[:100], y[:100])
+        votes = paper.algorithm("BOMKC(RBP)", budget=20)  # with scores in single precision
+        for model in (
+            BudgetMKLClassifier(KERNELS, SPA(eta=0.5), random_state=0),
+            *(BudgetMKLClassifier(KERNELS, each(), budget=20, random_state=0) for each in (RBP, Forgetron, Projectron)),
+            votes.set_params(random_state=0),
+        ):
+            model.fit(rows[:100], y[:100])
             engine, read = model._engine, model._engine_rows
             many, one = read(rows[100:]), read(rows[100:101])
             calls = (
