@@ -14,7 +14,7 @@ from bomkl.kernels import Gaussian, Kernel, Laplacian, Linear, Polynomial
 
 @dataclass(frozen=True, eq=False)
 class PoolMember:
-    """One member of the pool that an Auto model combines: a kernel, the linear model, or trees.
+    """One member of the pool that an Auto model combines: a kernel, a linear or additive model, or trees.
 
     Two members are equal if they have the same name, and a member is equal to its name.
 
@@ -23,8 +23,8 @@ class PoolMember:
     name : str
         Its name, such as "gaussian normal 1".
     kernel : Kernel or None
-        The kernel with the width that the model has chosen. None for trees, for a member that was dropped, and while
-        the model has too few rows to choose.
+        The kernel with the width that the model has chosen. None for trees, for "additive", for a member that was
+        dropped, and while the model has too few rows to choose.
     view : str or None
         How the columns are scaled before the kernel is computed (see "How it works"). None where `kernel` is None.
 
@@ -34,7 +34,7 @@ class PoolMember:
     >>> from bomkl import AutoMKLClassifier
     >>> X, y = make_moons(500, noise=0.2, random_state=0)
     >>> model = AutoMKLClassifier(budget=50, trees=False, random_state=0).fit(X, y)
-    >>> model.kernels_[-1]
+    >>> model.kernels_[model.kernels_.index("linear")]
     PoolMember(name='linear', kernel=Linear(), view='standard')
     >>> [str(member) for member in model.kernels_[:2]]
     ['polynomial 2', 'gaussian normal 1']
