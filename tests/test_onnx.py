@@ -191,6 +191,17 @@ def test_rows_far_from_the_origin_keep_their_digits():
     assert_same(model, X, 1e-7)
 
 
+def test_one_column_of_tiny_numbers():
+    X = 1e-60 * (rows(300)[:, :1] + 3)
+    assert_same(AutoMKLClassifier(50, random_state=0).fit(X, np.sin(3e60 * X[:, 0]) > 0), X, 1e-4)
+
+
+def test_targets_of_tiny_numbers():
+    X = rows(300)
+    model = AutoMKLRegressor(50, random_state=0).fit(X, 1e-60 * (X[:, 0] + 3))
+    np.testing.assert_allclose(run(model, X)["prediction"], model.predict(X), rtol=1e-4)
+
+
 def test_what_cannot_be_exported_is_refused():
     def product(X, Z):
         return X @ Z.T

@@ -7,14 +7,17 @@ import os
 import pickle
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
 from tests.interrupting import interrupted_after
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor
 from bomkl._guard import changing
+from bomkl.auto.blas import one_blas_thread
 from bomkl.auto.rows import RowLearner
 
 # an interrupt inside a finalizer of any library is only reported, and the call goes on
@@ -250,3 +253,38 @@ def test_a_process_forked_while_another_thread_learns_can_use_the_model():
     finally:
         stop.set()
         thread.join()
+
+
+def blas_threads():
+    return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
+
+
+def test_any_thread_may_work_with_one_thread_in_blas():
+    def inside():
+        with one_blas_thread:
+            return blas_threads()
+
+    # while a thread has set a limit, threadpoolctl ignores all other threads
+    with threadpool_limits(2, user_api="blas"), ThreadPoolExecutor(1) as pool:
+        assert pool.submit(inside).result() <= {1}
+        assert blas_threads() <= {2}
+        assert inside() <= {1}
+        assert blas_threads() <= {2}
+
+
+def test_the_last_of_two_threads_to_leave_takes_the_limit_of_blas_back():
+    with threadpool_limits(2, user_api="blas"), ThreadPoolExecutor(1) as pool:
+        with one_blas_thread:
+            pool.submit(one_blas_thread.__enter__).result()
+        assert blas_threads() <= {1}
+        pool.submit(one_blas_thread.__exit__, None, None, None).result()
+        assert blas_threads() <= {2}
+
+
+def test_rounds_in_another_thread_have_the_same_bits():
+    def learned():
+        return content(AutoMKLClassifier(60, update="rounds", random_state=0).fit(X[:800], LABELS[:800]))
+
+    expected = learned()
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(learned).result() == expected

@@ -120,3 +120,13 @@ def test_a_score_that_is_not_finite_is_an_error_and_changes_nothing(learn):
     with pytest.raises(NotFiniteError, match="not finite"):
         model.partial_fit(X, NUMBERS) if learn else model.predict(X)
     assert model.n_seen_ == before["_learner"]["learner"]["seen"]
+
+
+def test_columns_of_two_tiny_values_matter():
+    # the squares of their differences are no numbers
+    rows = np.column_stack([X[:400, 0], 1e-300 * (X[:400, 1] > 0)])
+    with np.errstate(all="raise", under="ignore"):
+        model = AutoMKLClassifier(50, random_state=0).fit(rows, rows[:, 1] > 0)
+        importances = model.feature_importances_
+    assert importances[1] > 0.4
+    assert model.score(rows, rows[:, 1] > 0) > 0.95

@@ -12,7 +12,14 @@ from typing import Any
 def _controller() -> Any:
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-    return ThreadpoolController()
+    return ThreadpoolController().select(user_api="blas")
+
+
+def _let_any_thread_set_the_limit() -> None:
+    """Undo that only the thread that set a limit first may set another: from version 3.8 on, others do nothing."""
+    for library in _controller().lib_controllers:
+        if hasattr(library, "clear_controlling_thread"):
+            library.clear_controlling_thread(force=True)
 
 
 class _OneBlasThread:
@@ -28,19 +35,26 @@ class _OneBlasThread:
     def __enter__(self) -> None:
         with self._lock:
             if self._inside == 0:
+                _let_any_thread_set_the_limit()
                 self._limit = _controller().limit(limits=1, user_api="blas")
+                _let_any_thread_set_the_limit()
             self._inside += 1
 
     def __exit__(self, *error: object) -> None:
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
-                self._limit.restore_original_limits()
+                self._restore()
+
+    def _restore(self) -> None:
+        _let_any_thread_set_the_limit()
+        self._limit.restore_original_limits()
+        _let_any_thread_set_the_limit()
 
     def begin_anew(self) -> None:
         """Forget who was inside: in a forked process nobody is left to leave."""
         if self._inside:
-            self._limit.restore_original_limits()
+            self._restore()
         self.__init__()  # type: ignore[misc]
 
 

@@ -94,9 +94,10 @@ def two_valued_scale(rows: Float) -> Float:
     array([0.8660254, 1.       ])
     """
     low, high = rows.min(axis=0), rows.max(axis=0)
-    two = ((rows == low) | (rows == high)).all(axis=0) & (high > low)
+    deviation = rows.std(axis=0)  # zero where squares of the differences are too small for a number
+    two = ((rows == low) | (rows == high)).all(axis=0) & (high > low) & (deviation > 0)
     with np.errstate(over="ignore"):
-        share = rows.std(axis=0) / np.where(two, high - low, 1.0)
+        share = deviation / np.where(two, high - low, 1.0)
     return np.where(two, np.minimum(1.0, share / _FLOOR), 1.0)
 
 

@@ -60,7 +60,7 @@ def _scores(graph: Graph, rows: str, learner: RowLearner) -> str:
     combined = _combined(graph, stacked, learner.combination, learner.task)
     if not learner.task.is_regression:
         return combined
-    return graph.add("Add", graph.add("Mul", combined, graph.number(learner.spread)), graph.number(learner.centre))
+    return graph.plus(graph.add("Mul", combined, graph.number(learner.spread)), learner.centre)
 
 
 def _component_scores(graph: Graph, views: Views, component: Any) -> str:

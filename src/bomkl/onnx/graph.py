@@ -67,6 +67,10 @@ class Graph:
             return self.double(self.constant(array))
         return self.constant(array.astype(np.float64))
 
+    def plus(self, name: str, value: Any) -> str:
+        """Add a number, however small: ONNX Runtime drops an Add of one that is zero in single precision."""
+        return self.add("Sum", name, self.number(value))
+
     def double(self, name: str) -> str:
         """Take numbers as doubles."""
         return self.add("Cast", name, to=TensorProto.DOUBLE)

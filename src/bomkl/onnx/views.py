@@ -54,8 +54,7 @@ class Views:
 
     def _scaled(self, centre: Float, deviation: Float | float) -> str:
         graph = self._graph
-        centred = graph.add("Sub", self._rows, graph.number(centre))
-        return graph.add("Div", centred, graph.number(deviation))
+        return graph.add("Div", graph.plus(self._rows, -centre), graph.number(deviation))
 
     def _normal(self) -> str:
         """Places among the sorted values of the column, looked up in the table of normal scores."""
