@@ -54,3 +54,69 @@ def test_numbers_in_an_array_of_objects_are_labels(estimator):
     model = estimator().partial_fit(X, np.array([3, 1, 1, 3], dtype=object))
     assert model.classes_.tolist() == [1, 3]
     assert model.classes_.dtype.kind == "i"
+
+
+@pytest.mark.parametrize("estimator", CLASSIFIERS)
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (["a", 1, "b", 2], r"labels of one type. Got 'a' in row 0 and 1 in row 1"),
+        (["a", "b", np.nan, "a"], r"a label in each row. Got nan in row 2"),
+        ([[1], [1, 2], [1], [1]], r"y should be a 1d array. Got lists of several lengths"),
+        (pd.Series([("a", 1), ("b", 2)] * 2), r"y must hold strings or numbers. Got \('a', 1\) in row 0"),
+        (pd.Series([[1], [2]] * 2), r"y must hold strings or numbers. Got \[1\] in row 0"),
+        (pd.to_datetime(["2020-01-01"] * 4).date, r"y must hold strings or numbers. Got datetime.date\(2020, 1, 1\)"),
+        (np.array([2**70, 1, 1, 2**70], dtype=object), r"y must hold strings or numbers. Got 1180591620717411303424"),
+        (np.array(["2020-01-01", "NaT"] * 2, dtype="M8[D]"), r"a label in each row. Got None in row 1"),
+        (np.ma.array([1, 2, 1, 2], mask=[0, 0, 0, 1]), r"y must not be masked"),
+        (np.array([], dtype=object), r"X has 4 rows, but y has 0 labels"),
+    ],
+)
+def test_lists_and_objects_that_are_no_labels(estimator, y, message):
+    model = estimator()
+    with pytest.raises(ValueError, match=message):
+        model.partial_fit(X, y)
+    assert not hasattr(model, "classes_")
+
+
+@pytest.mark.parametrize("estimator", CLASSIFIERS)
+@pytest.mark.parametrize(
+    ("classes", "message"),
+    [
+        (["a", None], r"classes must have a label in each place. Got None in place 1"),
+        (["a", np.nan], r"classes must have a label in each place. Got nan in place 1"),
+        ([0, "a"], r"classes must hold labels of one type. Got 0 in place 0 and 'a' in place 1"),
+        ({"a", "b"}, r"classes must hold strings or numbers. Got \{'.', '.'\} in place 0"),
+        ([["a"], ["a", "b"]], r"classes should be a 1d array. Got lists of several lengths"),
+    ],
+)
+def test_classes_that_are_no_labels(estimator, classes, message):
+    model = estimator()
+    with pytest.raises(ValueError, match=message):
+        model.partial_fit(X, ["a", "b", "a", "b"], classes=classes)
+    assert not hasattr(model, "classes_")
+
+
+@pytest.mark.parametrize("first", [np.array(["a", "b"] * 2, dtype=object), np.array([1, 2] * 2)])
+@pytest.mark.parametrize("later", [[1, 3], np.array(["c", "d"], dtype=object), np.arange(2).astype("M8[D]")])
+def test_labels_of_another_type_are_unknown(first, later):
+    model = BudgetMKLClassifier().partial_fit(X, first)
+    with pytest.raises(ValueError, match=r"never declared"):
+        model.partial_fit(X[:2], later)
+    assert model.n_seen_ == 4
+
+
+@pytest.mark.parametrize("estimator", REGRESSORS)
+def test_a_number_too_large_for_any_float_is_named(estimator):
+    model = estimator().partial_fit(X, X[:, 0])
+    with pytest.raises(ValueError, match=r"y must hold numbers. Got 10+ in row 0"):
+        model.learn_one(X[0], 10**400)
+    assert model.n_seen_ == 4
+
+
+@pytest.mark.parametrize("estimator", CLASSIFIERS)
+def test_strings_of_variable_length(estimator):
+    strings = getattr(np.dtypes, "StringDType", None)
+    if strings is None:
+        pytest.skip("NumPy 2 has this type")
+    assert estimator().partial_fit(X, np.array(["a", "b"] * 2, dtype=strings())).classes_.tolist() == ["a", "b"]

@@ -183,6 +183,21 @@ def test_every_algorithm_of_the_paper_can_be_saved(tmp_path):
         np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
 
 
+@pytest.mark.parametrize("change", [{"budget": 5}, {"learner": RBP(), "budget": 3}, {"kernels": [Linear()]}])
+def test_parameters_set_after_learning_do_not_change_what_was_learned(tmp_path, change):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = (X[:, 0] > 0).astype(int)
+    model = BudgetMKLClassifier([Gaussian(0.5)], random_state=0).fit(X, y)
+    expected = model.decision_function(X)
+    model.set_params(**change)
+    modelfile.save(model, tmp_path / "model.bomkl")
+    for restored in (modelfile.load(tmp_path / "model.bomkl"), pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(restored.decision_function(X), expected)
+        assert restored.get_params()["budget"] == model.budget
+        with pytest.raises(ValueError, match="after learning had begun"):
+            restored.partial_fit(X, y)
+
+
 def test_pickle_carries_the_same_state(tmp_path):
     model = small_model().estimator
     modelfile.save(pickle.loads(pickle.dumps(model)), tmp_path / "a")

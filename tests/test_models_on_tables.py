@@ -133,6 +133,21 @@ def test_bad_tables_are_named_and_change_nothing(kind, change, message):
 
 
 @ALL
+@pytest.mark.filterwarnings("ignore:X has feature names")
+@pytest.mark.parametrize(
+    "table", [{"a": 1.0, "b": 2.0}, [{"a": 1.0, "b": 2.0}], pd.DataFrame({"a": [pd.Timestamp("2024-01-01")], "b": [1]})]
+)
+def test_a_table_for_a_model_of_matrices_is_named(kind, table):
+    numbers = np.arange(8.0).reshape(4, 2)
+    model = kind(random_state=0).fit(numbers, np.arange(4) % 2)
+    before = model.predict(numbers)
+    for call in (model.predict, lambda X: model.partial_fit(X, [0])):
+        with pytest.raises(ValueError, match="learned from a matrix and needs rows of 2 numbers"):
+            call(table)
+    np.testing.assert_array_equal(model.predict(numbers), before)
+
+
+@ALL
 def test_a_first_table_that_is_refused_leaves_the_model_new(kind):
     model, X, y = fitted(kind)
     with pytest.raises(TableError, match="'when' must hold"):

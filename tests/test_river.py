@@ -297,3 +297,38 @@ def test_a_refused_row_leaves_no_column(kind):
         with pytest.raises(ValueError, match="The feature 'b' must be"):
             model.learn_many(pd.DataFrame({"a": [1.0], "b": [value]}), [1])
     assert list(model._columns.places) == ["a"]
+
+
+@pytest.mark.parametrize("kind", [river.BudgetMKLClassifier, river.BudgetMKLRegressor, river.AutoMKLRegressor])
+def test_what_fails_while_it_is_learned_leaves_no_trace(kind):
+    classifies = kind is river.BudgetMKLClassifier
+    targets = ["u", "v"] if classifies else [1.0, 2.0]
+    model = kind(seed=0)
+
+    def state():
+        seen = [model.predict_proba_one(x) if classifies else model.predict_one(x) for x in probes]
+        return seen, model._model.n_seen_, dict(model._columns.places)
+
+    probes = [{"a": float(i), "b": 1.0, "new": 2.0} for i in range(5)]
+    for i in range(20):
+        model.learn_one({"a": float(i % 5), "b": 1.0}, targets[i % 2])
+    before = state()
+    huge = pd.DataFrame({"a": [1.0, 2.0, 1e200], "new": 1.0})
+    calls = [
+        lambda: model.learn_one({"a": 1e200, "new": 1.0}, "w" if classifies else 1.0),
+        lambda: model.learn_many(huge, ["u", "w", "v"] if classifies else [1.0, 2.0, 3.0]),
+        lambda: model.learn_one({"a": 1.0, "new": 1.0}, 1e305),
+    ]
+    for call in calls[:2] if classifies else calls[2:] if kind is river.AutoMKLRegressor else calls:
+        with pytest.raises(ValueError, match="Scale the"):
+            call()
+        assert state() == before
+
+
+def test_a_first_frame_that_fails_leaves_the_model_new():
+    model = river.BudgetMKLClassifier(seed=0)
+    with pytest.raises(ValueError, match="Scale the"):
+        model.learn_many(pd.DataFrame({"a": [1.0, 2.0, 1e200]}), ["u", "v", "w"])
+    assert model.predict_one({"a": 1.0}) is None
+    assert not hasattr(model._model, "classes_")
+    model.learn_one({"a": "text"}, "u")  # still free to be a table

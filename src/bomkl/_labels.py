@@ -29,13 +29,24 @@ def checked_labels(y: Any) -> NDArray[Any]:
     """
     if type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "biu":
         return y  # to check whole numbers would take longer than to learn from a few rows
-    labels: NDArray[Any] = column_or_1d(_given(y), warn=True)
-    if labels.dtype.kind == "O":
-        labels = _of_one_type(labels)
-    if labels.dtype.kind == "f":
-        assert_all_finite(labels, input_name="y")
+    labels = _of_one_type(column_or_1d(_typed(y, "y"), warn=True), "y", "row")
     check_classification_targets(labels)
     return labels
+
+
+def checked_classes(classes: Any) -> NDArray[Any]:
+    """Return all labels that may come, each once and in order.
+
+    Examples
+    --------
+    >>> checked_classes(["b", "a", "b"])
+    array(['a', 'b'], dtype='<U1')
+    >>> checked_classes(["b", None])
+    Traceback (most recent call last):
+    ...
+    ValueError: classes must have a label in each place. Got None in place 1 instead.
+    """
+    return np.unique(_of_one_type(np.ravel(_typed(classes, "classes")), "classes", "place"))
 
 
 def checked_numbers(y: Any) -> Float:
@@ -50,7 +61,7 @@ def checked_numbers(y: Any) -> Float:
     ...
     ValueError: y must hold numbers. Got 'high' in row 1 instead.
     """
-    given: NDArray[Any] = column_or_1d(_given(y), warn=True)
+    given: NDArray[Any] = column_or_1d(_typed(y, "y"), warn=True)
     if given.dtype.kind in "biuf":
         numbers = given.astype(np.float64)
     else:
@@ -58,27 +69,56 @@ def checked_numbers(y: Any) -> Float:
         for row, value in enumerate(given.tolist()):
             try:
                 numbers[row] = float(value)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 raise ValueError(f"y must hold numbers. Got {value!r} in row {row} instead.") from None
     assert_all_finite(numbers, input_name="y")
     return numbers
 
 
-def _given(y: Any) -> Any:
+def _typed(y: Any, name: str) -> Any:
+    """Make a list an array in which values keep their types; others stay as they are."""
     if y is None:
-        raise ValueError("y should be a 1d array with one entry for each row. Got None instead.")
-    return y
+        raise ValueError(f"{name} should be a 1d array with one entry for each row. Got None instead.")
+    if np.ma.is_masked(y):
+        raise ValueError(f"{name} must not be masked. Leave the rows without a value out.")
+    if not isinstance(y, list | tuple):
+        return y
+    try:
+        array = np.asarray(y)
+    except ValueError:
+        raise ValueError(f"{name} should be a 1d array. Got lists of several lengths instead.") from None
+    # NumPy turns all values into strings where one is, gaps as well
+    mixed = array.dtype.kind == "U" and array.ndim == 1 and not all(isinstance(value, str) for value in y)
+    return np.array(y, dtype=object) if mixed else array
 
 
-def _of_one_type(labels: NDArray[Any]) -> NDArray[Any]:
-    """Labels of an array of objects, as strings or numbers."""
+def _of_one_type(labels: NDArray[Any], name: str, place: str) -> NDArray[Any]:
+    """Labels as strings or numbers, or those of another type of NumPy that has an order."""
+    kind = labels.dtype.kind
+    if kind == "f":
+        assert_all_finite(labels, input_name=name)
+    if kind not in "OTVcmM":
+        return labels
     values = labels.tolist()
     for row, value in enumerate(values):
         if not isinstance(value, str) and is_gap(value):
-            raise ValueError(f"y must have a label in each row. Got {value!r} in row {row} instead.")
+            raise ValueError(f"{name} must have a label in each {place}. Got {value!r} in {place} {row} instead.")
+        if kind in "OVc" and not _is_label(value):
+            raise ValueError(
+                f"{name} must hold strings or numbers. Got {value!r} in {place} {row} instead. Convert the labels to "
+                "strings."
+            )
         if isinstance(value, str) != isinstance(values[0], str):
             raise ValueError(
-                f"y must hold labels of one type. Got {values[0]!r} in row 0 and {value!r} in row {row}. "
+                f"{name} must hold labels of one type. Got {values[0]!r} in {place} 0 and {value!r} in {place} {row}. "
                 "Convert them to strings."
             )
-    return labels if isinstance(values[0], str) else np.array(values)
+    if kind in "mM":
+        return labels
+    return labels.astype(object) if values and isinstance(values[0], str) else np.array(values)
+
+
+def _is_label(value: Any) -> bool:
+    if isinstance(value, int):
+        return -(2**63) <= value < 2**64  # larger ones have no type in NumPy
+    return isinstance(value, str | bytes | float | np.generic)

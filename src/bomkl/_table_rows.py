@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
+from bomkl._validation import validated
 from bomkl.tables import TableEncoder
 from bomkl.tables.frames import Table, is_table, read_table
 from bomkl.tables.learned import Update
@@ -51,6 +52,18 @@ class TableRows:
         if first:
             self._encoder = TableEncoder(self.types, self._target).begin(table)
         return table
+
+    def _matrix(self, X: Any, first: bool, **settings: Any) -> Any:
+        """Rows of a model that learns from matrices."""
+        try:
+            return validated(self, X, accept_sparse="csr", reset=first, **settings)
+        except TypeError:
+            if first or not is_table(X):
+                raise
+        raise ValueError(
+            f"This {type(self).__name__} learned from a matrix and needs rows of {self.n_features_in_} numbers. Got "
+            f"{type(X).__name__} with names or dates instead. To use tables, let a new model begin with one."
+        )
 
     def _encoded(self, X: Any, y: Any, learned: NDArray[np.bool_]) -> tuple[Any, Update | None]:
         """Rows as the learner takes them, and what the encoder learns from them."""

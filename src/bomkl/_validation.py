@@ -223,7 +223,10 @@ def first_not_a_number(values: Any) -> Any:
 
 def is_finite_number(value: Any) -> bool:
     """Tell whether a value is a real, finite number (booleans are not numbers here)."""
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    try:
+        return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:  # a whole number beyond all floating-point numbers
+        return False
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

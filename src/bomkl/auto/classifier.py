@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
-from bomkl._labels import checked_labels
+from bomkl._labels import checked_classes, checked_labels
 from bomkl._online import OnlineClassifier
 from bomkl._repr import mistakes_text
 from bomkl._validation import check_as_many, check_class_weights, parameter_error
@@ -382,7 +382,8 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
         y = checked_labels(on_host(y))
         check_as_many(X.shape[0], len(y), "labels")
         none = np.empty(0, dtype=y.dtype)
-        before, given, y = alike([none if first else self._labels, none if classes is None else np.unique(classes), y])
+        declaring = none if classes is None else checked_classes(classes)
+        before, given, y = alike([none if first else self._labels, declaring, y])
         if not first:
             self._labels: NDArray[Any] = before
         weight = self._check_weight(sample_weight, X)

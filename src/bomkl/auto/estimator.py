@@ -26,7 +26,6 @@ from bomkl._validation import (
     check_sparse,
     first_not_a_number,
     parameter_error,
-    validated,
 )
 from bomkl.auto.change import change
 from bomkl.auto.constants import FIRST_STAGE
@@ -156,7 +155,7 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         return self._validated(X, first)
 
     def _validated(self, X: Any, first: bool) -> Any:
-        return validated(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first)
+        return self._matrix(X, first, dtype=[np.float64, np.float32])
 
     def _check_rows_there(self, rows: Any, first: bool) -> Any:
         """Rows on a device, after the checks of `_validated`; they stay there unless the processor needs them all."""

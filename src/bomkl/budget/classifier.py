@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import compute_class_weight
 
-from bomkl._labels import checked_labels
+from bomkl._labels import checked_classes, checked_labels
 from bomkl._online import OnlineClassifier
 from bomkl._validation import check_as_many, check_choice, check_class_weights, parameter_error
 from bomkl.budget.estimator import LARGEST_WEIGHT, EngineEstimator, Float
@@ -282,7 +282,7 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
         return self._kernel_list()
 
     def _set_classes(self, y: NDArray[Any], classes: Any) -> None:
-        known = np.unique(y if classes is None else classes)
+        known = np.unique(y) if classes is None else checked_classes(classes)
         if len(known) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs at least two classes, but there is only one class: {known.tolist()}. "
@@ -293,11 +293,14 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
     def _has_classes(self, classes: Any) -> bool:
         if type(classes) is list and len(classes) < 100 and classes == self.classes_.tolist():
             return True  # without the time that NumPy takes to sort them
-        return np.array_equal(np.unique(classes), self.classes_)
+        return np.array_equal(checked_classes(classes), self.classes_)
 
     def _class_indices(self, y: NDArray[Any]) -> NDArray[np.intp]:
-        indices = np.searchsorted(self.classes_, y)
-        wrong = self.classes_[np.minimum(indices, len(self.classes_) - 1)] != y
+        try:
+            indices = np.searchsorted(self.classes_, y)
+            wrong = self.classes_[np.minimum(indices, len(self.classes_) - 1)] != y
+        except TypeError:  # strings and numbers have no order
+            wrong = np.ones(len(y), dtype=bool)
         if wrong.any():
             row = int(np.argmax(wrong))
             raise ValueError(

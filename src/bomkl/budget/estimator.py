@@ -36,7 +36,6 @@ from bomkl._validation import (
     first_not_a_number,
     is_finite_number,
     parameter_error,
-    validated,
 )
 from bomkl.budget.config import TASKS, KernelCalls, combiner_record, kernel_name, kernel_record, learner_record
 from bomkl.budget.growth import widened
@@ -214,7 +213,7 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
         """Rows as a matrix, or as a table that is still to be encoded."""
         table = self._table(X, first) if first or "_encoder" in self.__dict__ else None
         if table is None:
-            return validated(self, X, accept_sparse="csr", dtype=self._dtypes(first), order="C", reset=first)
+            return self._matrix(X, first, dtype=self._dtypes(first), order="C")
         if first:
             single = in_single_precision(X) if self.dtype is None else self.dtype == "float32"
             self._dtype = np.dtype(np.float32 if single else np.float64)
@@ -502,6 +501,10 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
         learned, encoder = state.pop("_engine", None), state.pop("_encoder", None)
         super().__setstate__(state)
         if learned is not None:
+            now: dict[str, Any] = self.get_params(deep=False)
+            kept = state.get("_settings", {})  # with which it was learned, whatever the parameters are now
+            self.set_params(**{name: kept[name] for name in now if name in kept})
             if encoder is not None:
                 self._encoder_from_state(encoder)
             self._restore(learned, self.kernels_)
+            self.set_params(**now)

@@ -32,21 +32,22 @@ class NamedColumns:
         All cells are looked at first: numbers here, those of a table by its encoder.
         """
         columns = self._columns.ready_for(x)
-        if isinstance(columns, Columns):
-            if frame is not None:
-                check_frame(frame)
-            columns.learn(x)
-            yield
-            return
+        of_numbers = isinstance(columns, Columns)
+        n_names = len(columns.places) if isinstance(columns, Columns) else 0
+        if of_numbers and frame is not None:
+            check_frame(frame)
         before = {name: copy(value) if isinstance(value, list | dict) else value for name, value in vars(self).items()}
         self._columns = columns
         try:
-            if frame is not None:  # which is learned from in pieces
+            if frame is not None and not of_numbers:  # which is learned from in pieces
                 encoder, rows = getattr(self._model, "encoder_", None), columns.rows(frame)
                 _ = TableEncoder().fit(rows) if encoder is None else encoder.transform(rows)
+            columns.learn(x)
             yield
         except BaseException:
             vars(self).update(before)
+            if isinstance(columns, Columns):
+                columns.forget(n_names)
             raise
 
 

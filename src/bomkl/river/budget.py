@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from bomkl.river.columns import Columns, TableColumns
 
 Rows = NDArray[np.float64] | list[dict[Any, Any]]  # of numbers, or of a table
 _END = object()
+_SURELY_IN_RANGE = 1e26  # targets that all models take
 
 
 class BudgetMKLClassifier(RiverClassifier):
@@ -92,6 +94,8 @@ class BudgetMKLClassifier(RiverClassifier):
 
     def _learn(self, rows: Rows, labels: list[Any]) -> None:
         self._model = _widened(self._model, rows)
+        if any(label not in self._labels for label in labels[1:]):
+            self._model = copy.deepcopy(self._model)  # learns in several steps, and the last can fail
         start = 0
         for stop, label in enumerate([*labels, _END]):
             if label is not _END and label in self._labels:
@@ -184,7 +188,7 @@ class BudgetMKLRegressor(RiverRegressor):
 
     def _learn(self, rows: Rows, targets: list[float]) -> None:
         self._model = _widened(self._model, rows)
-        if hasattr(self._model, "n_features_in_"):
+        if hasattr(self._model, "n_features_in_") and max(map(abs, targets)) < _SURELY_IN_RANGE:
             _learn_checked(self._model, rows, np.array(targets))
         else:
             self._model.partial_fit(rows, np.array(targets))

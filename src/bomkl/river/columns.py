@@ -37,6 +37,11 @@ class Columns:
         ):
             self.places[name] = len(self.places)
 
+    def forget(self, n_names: int) -> None:
+        """Take back all names but the first."""
+        for name in list(self.places)[n_names:]:
+            del self.places[name]
+
     @property
     def width(self) -> int:
         """Number of columns, with room to grow."""
@@ -79,6 +84,11 @@ class FixedColumns(Columns):
         new = sorted((name for name in names if name not in self.places), key=lambda name: (str(name), repr(name)))
         for name in new[: self._width - len(self.places)]:
             self.places[name] = len(self.places)
+
+    def forget(self, n_names: int) -> None:
+        """Take back all names but the first."""
+        super().forget(n_names)
+        self._width = self._width if n_names else 0
 
     @property
     def width(self) -> int:
