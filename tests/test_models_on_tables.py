@@ -133,6 +133,32 @@ def test_bad_tables_are_named_and_change_nothing(kind, change, message):
 
 
 @ALL
+def test_one_row_as_a_list_of_dicts(kind):
+    table = [{"a": 1.0, "b": 2.0}, {"a": 2.0, "b": 0.5}]
+    model = kind(random_state=0).partial_fit(table, [0, 1])
+    assert model.predict_one(table[:1]) == model.predict_one(table[0])
+    model.learn_one(table[:1], 1)
+    with pytest.raises(ValueError, match="take one row at a time. Got 2 rows"):
+        model.learn_one(table, 1)
+    assert model.n_seen_ == 3
+
+
+@ALL
+def test_how_an_array_is_stored_does_not_change_what_a_model_of_a_frame_learns(kind):
+    numbers = np.random.default_rng(0).normal(size=(40, 3)).round()
+    frame, y = pd.DataFrame(numbers, columns=["a", "b", "c"]), np.arange(40) % 2
+    models = [kind(random_state=0).partial_fit(frame, y) for _ in range(3)]
+    for row, target in zip(10 + numbers[:5], y, strict=False):
+        models[0].learn_one(row, target)
+        models[1].learn_one(np.repeat(row, 2)[::2], target)
+        models[2].learn_one(row.astype(np.float32), target)
+    for model in models[1:]:
+        assert model.encoder_.n_rows_ == models[0].encoder_.n_rows_
+        np.testing.assert_array_equal(model.predict_one({"a": 1.0}), models[0].predict_one({"a": 1.0}))
+        np.testing.assert_array_equal(model.predict(frame), models[0].predict(frame))
+
+
+@ALL
 @pytest.mark.filterwarnings("ignore:X has feature names")
 @pytest.mark.parametrize(
     "table", [{"a": 1.0, "b": 2.0}, [{"a": 1.0, "b": 2.0}], pd.DataFrame({"a": [pd.Timestamp("2024-01-01")], "b": [1]})]

@@ -115,10 +115,13 @@ class TableRows:
         is_frame = hasattr(x, "columns")
         if hasattr(x, "keys") and not is_frame and (self.encoder_ is not None or not self.__sklearn_is_fitted__()):
             return [dict(x.items())]  # a dict of lists would be columns
-        row = x if is_frame else self._one_row(x)
-        if len(row.shape) == 2 and row.shape[0] != 1:
-            raise ValueError(f"learn_one and predict_one take one row at a time. Got {row.shape[0]} rows instead.")
-        if is_frame or hasattr(row, "toarray"):
+        dicts = isinstance(x, list | tuple) and is_table(x)
+        row = x if is_frame or dicts else self._one_row(x)
+        if dicts or len(row.shape) == 2:
+            n_rows = len(x) if dicts else row.shape[0]
+            if n_rows != 1:
+                raise ValueError(f"learn_one and predict_one take one row at a time. Got {n_rows} rows instead.")
+        if is_frame or dicts or hasattr(row, "toarray"):
             return row
         names = getattr(self, "feature_names_in_", None)
         if names is None or len(row.shape) != 1 or len(row) != len(names):

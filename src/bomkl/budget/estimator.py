@@ -312,8 +312,12 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
         state = self.__dict__
         if not isinstance(x, np.ndarray) or "_engine" not in state or callable(self.selection_delta):
             return None
-        if "_encoder" in state and self._n_columns() != self.n_features_in_:
-            return None
+        if "_encoder" in state:
+            if self._n_columns() != self.n_features_in_:
+                return None
+            if x.ndim == 1 and x.dtype.kind in "biuf":  # a row of a matrix in whatever way it is stored
+                with np.errstate(over="ignore"):
+                    x = _plain(x, self._dtype)
         self._check_settings_kept()
         try:
             return self._engine.learn_one(x, target, self.selection_delta)
