@@ -138,7 +138,7 @@ def test_one_row_as_a_list_of_dicts(kind):
     model = kind(random_state=0).partial_fit(table, [0, 1])
     assert model.predict_one(table[:1]) == model.predict_one(table[0])
     model.learn_one(table[:1], 1)
-    with pytest.raises(ValueError, match="take one row at a time. Got 2 rows"):
+    with pytest.raises(ValueError, match=r"take one row at a time. Got 2 rows"):
         model.learn_one(table, 1)
     assert model.n_seen_ == 3
 
