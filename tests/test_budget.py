@@ -217,7 +217,7 @@ X0, Y0 = moons(60)
         (np.ones((5, 3)), Y0[:5], "3 features, but .* expecting 2"),
         (X0[:5], [1, 1, 1, 1, 7], "never declared: .*7.* in row 4. Known classes: .-1, 1."),
         (np.empty((0, 2)), [], "0 sample"),
-        (np.array([["a", "b"]] * 5, dtype=object), Y0[:5], "could not convert string to float"),
+        (np.array([["1", 2]] * 4 + [[3, "b"]], dtype=object), Y0[:5], "Got 'b' in row 4, column 1 .* may have texts"),
         (X0[:5], Y0[:4], "5 rows, but y has 4"),
         (X0[:5] * 1e200, Y0[:5], "squared norm of row 0"),
         (X0[:5] * np.array([[1.0]] * 4 + [[1e60]]), Y0[:5], r"Polynomial\(degree=3.* overflows float64 on row 4"),

@@ -24,7 +24,7 @@ def validated(estimator: Any, *arrays: Any, **settings: Any) -> Any:
     """Call scikit-learn's `validate_data`.
 
     It adds up all cells to see whether one is not finite. That the sum of large cells overflows is nothing to warn of.
-    A cell that is not finite is named here, and what to do is said for this estimator: scikit-learn names others.
+    A cell that is no finite number is named here, and what to do is said for this estimator: scikit-learn names others.
     """
     import numpy as np  # here, because the command line needs this module and no arrays to show its help
     from sklearn.utils.validation import validate_data
@@ -41,9 +41,12 @@ def validated(estimator: Any, *arrays: Any, **settings: Any) -> Any:
         try:
             return validate_data(estimator, X, *others, **settings)
         except ValueError as error:
-            if not str(error).startswith("Input X contains"):
+            if str(error).startswith("could not convert string"):
+                named = _text_error(X)
+            elif str(error).startswith("Input X contains"):
+                named = _not_finite_error(estimator, X)
+            else:
                 raise
-            named = _not_finite_error(estimator, X)
             if named is None:
                 raise
     raise named
@@ -81,13 +84,35 @@ def _not_finite_error(estimator: Any, X: Any) -> ValueError | None:
     if not wrong:
         return None
     row, column, value = wrong[0]
+    if value != value:
+        return _cell_error(X, row, column, "NaN", "gaps")
+    return _cell_error(X, row, column, value)
+
+
+def _text_error(X: Any) -> ValueError | None:
+    """Make the error of the first cell that is a text and no number; None where no cell is."""
+    import numpy as np
+
+    cells = np.asarray(X, dtype=object)
+    if cells.ndim != 2:
+        return None
+    for (row, column), cell in np.ndenumerate(cells):
+        try:
+            float(cell)
+        except ValueError:
+            return _cell_error(X, row, column, repr(cell), "texts")
+        except TypeError:
+            return None
+    return None
+
+
+def _cell_error(X: Any, row: int, column: int, value: object, tables_have: str = "") -> ValueError:
     name = X.columns[column] if hasattr(X, "columns") else column
     name = repr(name) if isinstance(name, str) else name
-    message = (
-        f"X must hold finite numbers. Got {'NaN' if value != value else value} in row {row}, column {name} instead."
-    )
-    if value != value:
-        message += " Tables may have gaps: learn from and predict with a DataFrame or dicts instead of a matrix."
+    message = f"X must hold finite numbers. Got {value} in row {row}, column {name} instead."
+    if tables_have:
+        instead = "learn from and predict with a DataFrame or dicts instead of a matrix"
+        message += f" Tables may have {tables_have}: {instead}."
     return ValueError(message)
 
 
