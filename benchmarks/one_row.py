@@ -1,7 +1,8 @@
 """`bomkl bench one_row`: AutoMKL one row at a time: usual and slowest rows.
 
 With ``--baseline PYTHON``, the interpreter of an environment with an older version, one-row calls of that version are
-timed in a process of their own, in turn with this one's.
+timed in a process of their own, in turn with this one's. Predictions are timed twice: alone, and in turn with learning,
+which takes what they need out of the caches.
 
 Of the slowest row the processor's time counts, which does not depend on what else runs. Python's garbage collector has
 its full collection before the first row: it looks at every object of every module that was imported, which takes about
@@ -30,7 +31,11 @@ TIMED = 300
 _OLDER = """
 start = len(y) - {timed}
 model = AutoMKLClassifier({budget}, random_state=0).partial_fit(X[:start], y[:start])
-times = {{"predict": [], "partial_fit": []}}
+times = {{"predict_alone": [], "predict": [], "partial_fit": []}}
+for i in range(start, len(y)):
+    begin = perf_counter()
+    model.predict(X[i : i + 1])
+    times["predict_alone"].append(perf_counter() - begin)
 for i in range(start, len(y)):
     for name, arguments in (("predict", (X[i : i + 1],)), ("partial_fit", (X[i : i + 1], y[i : i + 1]))):
         begin = perf_counter()
@@ -70,12 +75,22 @@ def measure(baseline: Path | None) -> Iterator[Row]:
     for start in (BUDGET + 200, 5 * BUDGET):
         model = AutoMKLClassifier(BUDGET, random_state=0).partial_fit(X[:start], y[:start])
         rows = range(start, start + TIMED)
+        alone = float(np.median([timed(model.predict_one, X[i]) for i in rows]))
         times = np.array([[timed(model.predict_one, X[i]), timed(model.learn_one, X[i], y[i])] for i in rows])
         predict, learn = np.median(times, axis=0)
-        row = {"what": f"median after {start} rows", "predict_one_ms": 1e3 * predict, "learn_one_ms": 1e3 * learn}
+        row = {
+            "what": f"median after {start} rows",
+            "predict_one_alone_ms": 1e3 * alone,
+            "predict_one_ms": 1e3 * predict,
+            "learn_one_ms": 1e3 * learn,
+        }
         if baseline is not None:
             old = figures(baseline, _OLDER.format(timed=TIMED, budget=BUDGET), X[: start + TIMED], y[: start + TIMED])
-            row |= {"predict_ratio": old["predict"] / predict, "learn_ratio": old["partial_fit"] / learn}
+            row |= {
+                "predict_alone_ratio": old["predict_alone"] / alone,
+                "predict_ratio": old["predict"] / predict,
+                "learn_ratio": old["partial_fit"] / learn,
+            }
         yield row
 
 
