@@ -23,8 +23,8 @@ class PoolMember:
     name : str
         Its name, such as "gaussian normal 1".
     kernel : Kernel or None
-        The kernel with the width that the model has chosen. None for trees, for "additive", for a member that was
-        dropped, and while the model has too few rows to choose.
+        The kernel with the width that the model has chosen. None for trees, for a member that was dropped, and while
+        the model has too few rows to choose.
     view : str or None
         How the columns are scaled before the kernel is computed (see "How it works"). None where `kernel` is None.
 
