@@ -4,9 +4,39 @@
 #include "auto_curve.hpp"
 #include "auto_features.hpp"
 #include "auto_newton.hpp"
+#include "auto_views.hpp"
 #include "tree_arrays.hpp"
 
 namespace bomkl::automatic {
+
+inline Columns columns_of(const In<double, 1>& mean, const In<double, 1>& deviation, const In<double, 1>& middle, double common,
+                          const In<double, 2>& sorted, const In<double, 1>& table, const In<double, 1>& normal_mean,
+                          const In<double, 1>& normal_deviation, const In<float, 3>& axes,
+                          const In<float, 1>& relevance_standard, const In<float, 1>& relevance_normal, double clip, double far,
+                          int leading) {
+    const std::size_t d = mean.size();
+    require(deviation.size() == d && middle.size() == d && sorted.shape(0) == d && table.size() == 2 * sorted.shape(1) + 1 &&
+                normal_mean.size() == d && normal_deviation.size() == d && axes.shape(0) == 1 && axes.shape(1) == d &&
+                axes.shape(2) == kTile && relevance_standard.size() == d && relevance_normal.size() == d && leading >= 0 &&
+                leading <= kTile,
+            "the arrays of a geometry do not fit together");
+    return {int(d),
+            mean.data(),
+            deviation.data(),
+            middle.data(),
+            common,
+            sorted.data(),
+            sorted.shape(1),
+            table.data(),
+            normal_mean.data(),
+            normal_deviation.data(),
+            axes.data(),
+            relevance_standard.data(),
+            relevance_normal.data(),
+            clip,
+            far,
+            leading};
+}
 
 inline KernelMap kernel_map(int columns, int kernel, double scale, const In<float, 3>& landmarks, const In<float, 1>& norms,
                             const In<float, 3>& whiten, int rank) {

@@ -51,28 +51,10 @@ void bind_views(In<double, 2> x, In<double, 1> mean, In<double, 1> deviation, In
                 In<double, 2> sorted, In<double, 1> table, In<double, 1> normal_mean, In<double, 1> normal_deviation,
                 In<float, 3> axes, In<float, 1> relevance_standard, In<float, 1> relevance_normal, double clip, double far,
                 int width, nb::list out) {
-    const std::size_t n = x.shape(0), d = x.shape(1);
-    require(mean.size() == d && deviation.size() == d && middle.size() == d && sorted.shape(0) == d &&
-                table.size() == 2 * sorted.shape(1) + 1 && normal_mean.size() == d && normal_deviation.size() == d &&
-                axes.shape(0) == 1 && axes.shape(1) == d && axes.shape(2) == kTile && relevance_standard.size() == d &&
-                relevance_normal.size() == d && width >= 0 && width <= kTile && out.size() == n_views,
-            "the shapes of the columns do not fit together");
-    const Columns columns{int(d),
-                          mean.data(),
-                          deviation.data(),
-                          middle.data(),
-                          scale,
-                          sorted.data(),
-                          sorted.shape(1),
-                          table.data(),
-                          normal_mean.data(),
-                          normal_deviation.data(),
-                          axes.data(),
-                          relevance_standard.data(),
-                          relevance_normal.data(),
-                          clip,
-                          far,
-                          width};
+    const std::size_t n = x.shape(0);
+    require(mean.size() == x.shape(1) && out.size() == n_views, "the shapes of the columns do not fit together");
+    const Columns columns = columns_of(mean, deviation, middle, scale, sorted, table, normal_mean, normal_deviation, axes,
+                                       relevance_standard, relevance_normal, clip, far, width);
     std::array<float*, n_views> views{};
     for (int view = 0; view < n_views; ++view)
         if (const nb::handle place = out[view]; !place.is_none()) {

@@ -45,28 +45,9 @@ public:
         const auto sorted = array_of<double, 2>(geometry, "sorted_columns");
         const auto axes = array_of<float, 3>(geometry, "axes");
         const auto first = nb::cast<In<float, 1>>(relevance_standard), second = nb::cast<In<float, 1>>(relevance_normal);
+        const Columns columns = columns_of(mean, deviation, middle, nb::cast<double>(geometry.attr("common")), sorted, table,
+                                           normal_mean, normal_deviation, axes, first, second, clip, far, leading);
         const std::size_t d = mean.size();
-        require(deviation.size() == d && middle.size() == d && normal_mean.size() == d && normal_deviation.size() == d &&
-                    first.size() == d && second.size() == d && sorted.shape(0) == d &&
-                    table.size() == 2 * sorted.shape(1) + 1 && axes.shape(0) == 1 && axes.shape(1) == d &&
-                    axes.shape(2) == kTile && leading >= 0 && leading <= kTile,
-                "the arrays of a geometry do not fit together");
-        const Columns columns{int(d),
-                              mean.data(),
-                              deviation.data(),
-                              middle.data(),
-                              nb::cast<double>(geometry.attr("common")),
-                              sorted.data(),
-                              sorted.shape(1),
-                              table.data(),
-                              normal_mean.data(),
-                              normal_deviation.data(),
-                              axes.data(),
-                              first.data(),
-                              second.data(),
-                              clip,
-                              far,
-                              leading};
         Codes coding;
         if (const nb::object known = geometry.attr("coding"); !known.is_none()) {
             const auto cuts = array_of<double, 1>(known, "cuts");
