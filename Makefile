@@ -2,9 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
-FORMATTED := $(wildcard cpp/*.?pp cpp/learners/*.hpp cpp/kernels/*.hpp)
+FORMATTED := $(wildcard cpp/*.?pp cpp/*/*.hpp)
 COMMA := ,
-SOURCES := pyproject.toml CMakeLists.txt $(wildcard cpp/*.?pp cpp/learners/*.hpp cpp/kernels/*.hpp)
+SOURCES := pyproject.toml CMakeLists.txt $(FORMATTED)
 
 .PHONY: demo test lint tidy bench docs fuzz sanitize tsan how-to wheel arm clean
 

@@ -11,11 +11,12 @@
 #include <optional>
 #include <vector>
 
+#include "auto_boosting.hpp"
 #include "auto_combination.hpp"
 #include "auto_curve.hpp"
 #include "auto_features.hpp"
+#include "auto_forest.hpp"
 #include "auto_newton.hpp"
-#include "auto_trees.hpp"
 #include "auto_views.hpp"
 #include "buffer.hpp"
 

@@ -5,7 +5,7 @@
 
 #include <stdexcept>
 
-#include "auto_trees.hpp"
+#include "auto_forest.hpp"
 
 namespace bomkl {
 

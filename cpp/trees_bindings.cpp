@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <tuple>
 
+#include "auto_boosting.hpp"
+#include "auto_forest_growth.hpp"
 #include "to_numpy.hpp"
 #include "tree_arrays.hpp"
 

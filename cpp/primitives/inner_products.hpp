@@ -1,7 +1,7 @@
-// Inner products of rows with tiles. A part of primitives.cpp, compiled once per instruction set.
+// Inner products of rows with tiles.
 #pragma once
 
-#include "primitives.hpp"
+#include "../primitives.hpp"
 #include "simd.hpp"
 
 namespace bomkl::BOMKL_ISA {
@@ -110,6 +110,81 @@ void inner_rows(const Rows<T>& rows, int begin, int n, const Tile<T>& of, T* out
         default: return;
 #endif
     }
+}
+
+// The same sums as of inner_tile, of fewer columns.
+template <class T, int N>
+void inner_some_lines(const T* x, int features, const T* lines, T* out) {
+    constexpr int W = Simd<T>::width, V = kLanes / W;
+    const std::size_t size = std::size_t(features) * kLanes;
+    Vec<T> sum[N][V] = {};
+    for (int j = 0; j < features; ++j) {
+        const Vec<T> b = broadcast<T>(x[j]);
+#pragma GCC unroll 4
+        for (int n = 0; n < N; ++n)
+#pragma GCC unroll 8
+            for (int v = 0; v < V; ++v) sum[n][v] = Simd<T>::fma(b, load<T>(lines + n * size + j * kLanes + v * W), sum[n][v]);
+    }
+#pragma GCC unroll 4
+    for (int n = 0; n < N; ++n)
+#pragma GCC unroll 8
+        for (int v = 0; v < V; ++v) store<T>(out + n * kLanes + v * W, sum[n][v]);
+}
+
+template <class T>
+void inner_lines(const T* x, int features, const T* lines, int n_lines, T* out) {
+    const std::size_t size = std::size_t(features) * kLanes;
+    int n = 0;
+    for (; n + 4 <= n_lines; n += 4) inner_some_lines<T, 4>(x, features, lines + n * size, out + n * kLanes);
+    for (; n + 2 <= n_lines; n += 2) inner_some_lines<T, 2>(x, features, lines + n * size, out + n * kLanes);
+    for (; n < n_lines; ++n) inner_some_lines<T, 1>(x, features, lines + n * size, out + n * kLanes);
+}
+
+// The same sums again, without products with zeros, which do not change a bit.
+template <class T>
+void inner_depths(const T* x, const T* tile, const int* depths, T* out) {
+    constexpr int W = Simd<T>::width, V = kLanes / W, L = kTile / kLanes;
+    int common = depths[0];
+    for (int l = 1; l < L; ++l) common = depths[l] < common ? depths[l] : common;
+    Vec<T> sum[L][V] = {};
+    for (int j = 0; j < common; ++j) {
+        const Vec<T> b = broadcast<T>(x[j]);
+#pragma GCC unroll 4
+        for (int l = 0; l < L; ++l)
+#pragma GCC unroll 8
+            for (int v = 0; v < V; ++v) sum[l][v] = Simd<T>::fma(b, load<T>(tile + j * kTile + l * kLanes + v * W), sum[l][v]);
+    }
+#pragma GCC unroll 4
+    for (int l = 0; l < L; ++l) {
+        for (int j = common; j < depths[l]; ++j) {
+            const Vec<T> b = broadcast<T>(x[j]);
+#pragma GCC unroll 8
+            for (int v = 0; v < V; ++v) sum[l][v] = Simd<T>::fma(b, load<T>(tile + j * kTile + l * kLanes + v * W), sum[l][v]);
+        }
+#pragma GCC unroll 8
+        for (int v = 0; v < V; ++v) store<T>(out + l * kLanes + v * W, sum[l][v]);
+    }
+}
+
+template <class T>
+void inner(const Rows<T>& rows, int begin, int end, const Tile<T>* tiles, int n_tiles, T* out, std::size_t stride) {
+    for (int q = 0; q < n_tiles; ++q)
+        for (int first = begin; first < end; first += kRows) {
+            const int n = end - first < kRows ? end - first : kRows;
+            inner_rows<T>(rows, first, n, tiles[q], out + first * stride + q * kTile, stride);
+        }
+}
+
+template <class T>
+void scatter(T x, const std::int32_t* slots, const T* values, int n, T* out) {
+    for (int i = 0; i < n; ++i) out[slots[i]] = scalar_fma<T>(x, values[i], out[slots[i]]);
+}
+
+template <class T>
+T gather_inner(const SparseRow<T>& x, const T* dense) {
+    T sum = 0;
+    for (int i = 0; i < x.n; ++i) sum = scalar_fma<T>(x.values[i], dense[x.columns[i]], sum);
+    return sum;
 }
 
 }  // namespace
