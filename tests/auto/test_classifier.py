@@ -10,6 +10,7 @@ from sklearn.metrics import log_loss
 
 from bomkl import AutoMKLClassifier, modelfile
 from bomkl.auto.constants import ADDITIVE, KERNELS, NARROW
+from bomkl.auto.pruning import best_few
 from bomkl.auto.trees import TREES
 
 KERNEL_NAMES = tuple(choice.name for choice in KERNELS)
@@ -217,7 +218,7 @@ class TestInsight:
         )
         learner.components = model().partial_fit(X[:100], y[:100])._learner.components  # before pruning
         for order in orders:
-            kept = [learner.components[i].name for i in learner._best_few(order)]
+            kept = [learner.components[i].name for i in best_few(learner.components, order)]
             assert len(kept) == 4
             assert len(set(kept) & set(NARROW)) <= 2
             first = [learner.components[i].name for i in order]

@@ -129,7 +129,7 @@ def parts_of(case):
     if case == "multiclass":
         order = np.unique(Y[:500], return_index=True)
         codes = np.argsort(np.argsort(order[1]))[Y[500:]].astype(float)
-    return learner, learner._targets(codes), WEIGHT[500:]
+    return learner, learner.targets(codes), WEIGHT[500:]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -309,7 +309,7 @@ def test_a_large_budget_begins_with_rounds_before_it_is_full(monkeypatch):
         seen.append(pieces.score_and_learn(X[begin:end], y[begin:end]))
         pieces = pickle.loads(pickle.dumps(pieces))
     assert_array_equal(np.concatenate(seen), expected)
-    assert not whole._learner.kept_X
+    assert not whole._learner.kept
     assert whole.n_support_.sum() > 0
     row_by_row = AutoMKLClassifier(200, random_state=0).fit(X, y)
     assert whole.mistakes_ < 1.25 * row_by_row.mistakes_

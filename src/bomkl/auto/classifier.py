@@ -18,7 +18,7 @@ from bomkl.auto.device import on_host
 from bomkl.auto.estimator import AutoEstimator
 from bomkl.auto.geometry import Float
 from bomkl.auto.labels import alike, in_order, label_codes, pieces
-from bomkl.auto.rebuild import Mapper
+from bomkl.auto.parallel import Mapper
 from bomkl.auto.sum_engine import joined
 from bomkl.auto.task import new_class_log_odds
 from bomkl.progress import learning_bar

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bomkl.auto.rows import RowEngine
+from bomkl.auto.row_engine import RowEngine
 from bomkl.auto.sum_engine import CoreEngine, SumEngine
 
 DEVICES = ("cpu", "cuda", "auto")

@@ -21,7 +21,7 @@ from bomkl.auto.constants import LARGEST
 from bomkl.auto.fast_experts import SLOW, FastExperts
 from bomkl.auto.geometry import Float
 from bomkl.auto.one_row import Step, learn_in_one_step, scores_of_one
-from bomkl.auto.rebuild import Mapper
+from bomkl.auto.parallel import Mapper
 from bomkl.auto.row_arrays import checked, dense_rows
 from bomkl.auto.rows import RowLearner
 from bomkl.auto.saved import Saved, State

@@ -34,8 +34,8 @@ from bomkl.auto.drift import AdaptiveLearner
 from bomkl.auto.explain import Explanation, explain_row, relevance_shares
 from bomkl.auto.features import LinearFeatures
 from bomkl.auto.geometry import Float
+from bomkl.auto.parallel import Mapper, shared_by
 from bomkl.auto.pool import PoolMember, pool_members
-from bomkl.auto.rebuild import Mapper, shared_by
 from bomkl.auto.rounds import RoundLearner
 from bomkl.auto.row_arrays import Drawn
 from bomkl.auto.rows import RowLearner

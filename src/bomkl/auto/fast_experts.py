@@ -16,7 +16,7 @@ import numpy as np
 from bomkl.auto.combination import Combination
 from bomkl.auto.constants import LARGEST
 from bomkl.auto.geometry import Float
-from bomkl.auto.rebuild import Mapper
+from bomkl.auto.parallel import Mapper
 from bomkl.auto.rows import RowLearner
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.task import LearnerSettings, Task

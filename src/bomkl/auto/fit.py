@@ -18,6 +18,7 @@ SMALL_NEWTON_STEP = 0.03  # of the exact Newton method, which squares its error 
 LEAST_CURVATURE = 1e-5
 
 T = TypeVar("T")
+Steps = Generator[None, None, T]  # a piece of work that can be left off between two steps
 
 
 def softmax(f: Float) -> Float:
@@ -45,7 +46,7 @@ def ridge_fit(F: Float, y: Float, weight: Float, ridge: float, task: Task) -> tu
     return finished(ridge_fit_steps(F, y, weight, ridge, task))
 
 
-def finished(steps: Generator[None, None, T]) -> T:
+def finished(steps: Steps[T]) -> T:
     """Take all steps of a piece of work and return its result."""
     while True:
         try:
@@ -55,9 +56,7 @@ def finished(steps: Generator[None, None, T]) -> T:
             return result
 
 
-def ridge_fit_steps(
-    F: Float, y: Float, weight: Float, ridge: float, task: Task
-) -> Generator[None, None, tuple[Float, Float]]:
+def ridge_fit_steps(F: Float, y: Float, weight: Float, ridge: float, task: Task) -> Steps[tuple[Float, Float]]:
     """Do what `ridge_fit` does in steps, each about as long as the others."""
     w = np.zeros((F.shape[1], y.shape[1]))
     small = SMALL_NEWTON_STEP if task is Task.BINARY else SMALL_STEP

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bomkl.auto.coding import Codes
 from bomkl.auto.component import Component
 from bomkl.auto.geometry import Float
+from bomkl.auto.parallel import Mapper
 from bomkl.auto.task import Task
 from bomkl.auto.trees import GROWING, Growing
-
-if TYPE_CHECKING:
-    from bomkl.auto.rebuild import Mapper
 
 
 class Growth:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Executor
+from collections.abc import Generator
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,143 +14,17 @@ from bomkl.auto.coding import Coding
 from bomkl.auto.component import Component, NewtonComponent
 from bomkl.auto.constants import ADDITIVE, COMPONENTS, CURVED, KERNELS, KernelChoice
 from bomkl.auto.curved import CurvedComponent, bent, curve_of
-from bomkl.auto.features import Features, KernelFeatures, LinearFeatures
-from bomkl.auto.fit import T, finished, fitted_means, ridge_fit_steps
+from bomkl.auto.features import Features, LinearFeatures
+from bomkl.auto.fit import Steps, T, finished, fitted_means
+from bomkl.auto.fitting import Fitting, HostFitting
 from bomkl.auto.geometry import Float, Geometry, Single, Views, two_valued_scale, varying_columns
 from bomkl.auto.growth import Growth
+from bomkl.auto.parallel import Mapper
 from bomkl.auto.task import LearnerSettings, Task
 from bomkl.auto.trees import TREES
 
 _LEAST_RELEVANCE = 0.05
 _LEAST_DOUBT = 0.02
-Steps = Generator[None, None, T]  # a piece of work that can be left off between two steps
-
-
-class Mapper(Protocol):
-    """`map`, or that of a thread pool."""
-
-    def __call__(self, function: Callable[[Any], Any], items: Iterable[Any], /) -> Iterator[Any]:
-        """Apply a function to items."""
-
-
-def in_order(run: Mapper, function: Callable[[int], Any], costs: list[float]) -> list[Any]:
-    """Results for 0, 1, ..., the costly ones begun first so that two threads end together."""
-    order = sorted(range(len(costs)), key=lambda i: -costs[i])
-    results = dict(zip(order, run(function, order), strict=True))
-    return [results[i] for i in range(len(costs))]
-
-
-def shared_by(pool: Executor, threads: int) -> Mapper:
-    """Return a `map` whose items the threads of a pool take themselves.
-
-    A thread that hands out one item after the other is busy in Python all the time, and the interpreter lets no other
-    thread go on for 5 ms.
-
-    Examples
-    --------
-    >>> from concurrent.futures import ThreadPoolExecutor
-    >>> with ThreadPoolExecutor(2) as pool:
-    ...     list(shared_by(pool, 2)(abs, [-1, 2, -3]))
-    [1, 2, 3]
-    """
-
-    def run(function: Callable[[Any], Any], items: Iterable[Any], /) -> Iterator[Any]:
-        waiting = deque(enumerate(items))
-        results: list[Any] = [None] * len(waiting)
-
-        def work() -> None:
-            try:
-                while waiting:
-                    try:
-                        place, item = waiting.popleft()
-                    except IndexError:  # another thread has taken the last one
-                        return
-                    results[place] = function(item)
-            except BaseException:
-                waiting.clear()  # nobody needs the others
-                raise
-
-        try:
-            for each in [pool.submit(work) for _ in range(min(threads, len(results)))]:
-                each.result()
-        finally:
-            waiting.clear()
-        return iter(results)
-
-    return run
-
-
-class Fitting(Protocol):
-    """What fits components to kept rows: the processor, or a device."""
-
-    def kernel_features(
-        self, geometry: str, kernel: str, width: float, rows: Single, support: NDArray[np.int64]
-    ) -> KernelFeatures:
-        """Build the map of `KernelFeatures.of`."""
-
-    def means(
-        self, features: Features, views: Views, y: Float, weight: Float, ridge: float, task: Task
-    ) -> tuple[Float, Float]:
-        """Posterior mean (r, outputs) of ridge regression on features, and the scores it gives the rows."""
-
-    def component(
-        self, name: str, features: Features, views: Views, y: Float, weight: Float, ridge: float, task: Task
-    ) -> Component:
-        """Make a component that starts from ridge regression on features."""
-
-
-class HostFitting:
-    """Fits by the processor.
-
-    Parameters
-    ----------
-    kind : subclass of NewtonComponent
-        What the components are.
-    """
-
-    def __init__(self, kind: type[NewtonComponent]) -> None:
-        self._kind = kind
-
-    def kernel_features(
-        self, geometry: str, kernel: str, width: float, rows: Single, support: NDArray[np.int64]
-    ) -> KernelFeatures:
-        """Build the map of `KernelFeatures.of`."""
-        return KernelFeatures.of(geometry, kernel, width, rows, support)
-
-    def means(
-        self, features: Features, views: Views, y: Float, weight: Float, ridge: float, task: Task
-    ) -> tuple[Float, Float]:
-        """Posterior mean and the scores it gives the rows."""
-        return finished(self.means_steps(features, views, y, weight, ridge, task))
-
-    def means_steps(
-        self, features: Features, views: Views, y: Float, weight: Float, ridge: float, task: Task
-    ) -> Steps[tuple[Float, Float]]:
-        """Do what `means` does in steps."""
-        F = _used(features, views)
-        yield
-        w, _ = yield from ridge_fit_steps(F, y, weight, ridge, task)
-        return w, F @ w
-
-    def component(
-        self, name: str, features: Features, views: Views, y: Float, weight: Float, ridge: float, task: Task
-    ) -> Component:
-        """Make a component that starts from ridge regression on features."""
-        return finished(self.component_steps(name, features, views, y, weight, ridge, task))
-
-    def component_steps(
-        self, name: str, features: Features, views: Views, y: Float, weight: Float, ridge: float, task: Task
-    ) -> Steps[Component]:
-        """Do what `component` does in steps."""
-        F = _used(features, views)
-        yield
-        w, covariance = yield from ridge_fit_steps(F, y, weight, ridge, task)
-        yield
-        return self._kind.fitted(name, features, w, covariance, ridge)
-
-
-def _used(features: Features, views: Views) -> Float:
-    return features(views)[:, : features.rank + 1].astype(np.float64)
 
 
 def build(

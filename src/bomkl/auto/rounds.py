@@ -19,11 +19,12 @@ import numpy as np
 from bomkl._core import ROUND_BLOCK
 from bomkl.auto.combination import Combination
 from bomkl.auto.component import Component, NewtonComponent, RoundsComponent
-from bomkl.auto.constants import LARGEST, SHARE, STACK_RIDGES
+from bomkl.auto.constants import SHARE, STACK_RIDGES
 from bomkl.auto.device import engine_for
 from bomkl.auto.geometry import Float, Geometry
+from bomkl.auto.held_rows import HeldRows
 from bomkl.auto.information import Information, inverse
-from bomkl.auto.rebuild import Mapper
+from bomkl.auto.parallel import Mapper
 from bomkl.auto.row_arrays import checked, dense_rows
 from bomkl.auto.rows import RowLearner
 from bomkl.auto.saved import Saved, State
@@ -52,9 +53,7 @@ class RoundLearner(RowLearner):
         self.sums: Sums | None = None
         self.stack_information = np.empty((0, 0, 0))
         # rows of the block that is not yet full: scored, and learned together with those that fill it
-        self.open_X: list[Float] = []
-        self.open_y: list[Float] = []
-        self.open_weight: list[Float] = []
+        self.open = HeldRows()
         self._closed: tuple[int, RoundLearner] | None = None
         # what `merge` needs: where a copy began to learn on its own
         self.origin: Origin | None = None
@@ -107,9 +106,9 @@ class RoundLearner(RowLearner):
             parts.append(self._open(X[:filling], y[:filling], weight[:filling], run))
             if opened + filling == ROUND_BLOCK or (ends and filling == len(y)):
                 sums.append(self._open_sums(run))
-                self.open_X, self.open_y, self.open_weight = [], [], []
+                self.open = HeldRows()
         if whole > filling:
-            targets = self._targets(y[filling:whole])
+            targets = self.targets(y[filling:whole])
             scores, more = self.engine.sums(
                 self, X[filling:whole], targets, weight[filling:whole], sums[0].log_rows, run
             )
@@ -120,8 +119,7 @@ class RoundLearner(RowLearner):
         if len(sums) > 1:
             self.sums = total(sums, run)
         if not self.has_head:
-            self.kept_X = [*self.kept_X, dense_rows(X, 0, X.shape[0])]
-            self.kept_y, self.kept_weight = [*self.kept_y, y.copy()], [*self.kept_weight, weight.copy()]
+            self.kept = self.kept.plus(dense_rows(X, 0, X.shape[0]), y, weight)
         stage = self.schedule.next_stage(self.seen)
         self.seen += len(y)
         if ends:
@@ -131,16 +129,12 @@ class RoundLearner(RowLearner):
         return joined(parts, self.outputs)
 
     def _open(self, X: Any, y: Float, weight: Float, run: Mapper) -> Float:
-        self.open_X = [*self.open_X, dense_rows(X, 0, X.shape[0])]
-        self.open_y, self.open_weight = [*self.open_y, y.copy()], [*self.open_weight, weight.copy()]
+        self.open = self.open.plus(dense_rows(X, 0, X.shape[0]), y, weight)
         return self.engine.scores(self, X, run) * self.spread + self.centre
 
-    def _open_block(self) -> tuple[Float, Float, Float]:
-        return np.vstack(self.open_X), np.concatenate(self.open_y), np.concatenate(self.open_weight)
-
     def _open_sums(self, run: Mapper) -> Sums:
-        X, y, weight = self._open_block()
-        return self.engine.sums(self, X, self._targets(y), weight, self._sums().log_rows, run)[1]
+        X, y, weight = self.open.arrays()
+        return self.engine.sums(self, X, self.targets(y), weight, self._sums().log_rows, run)[1]
 
     def _sums(self) -> Sums:
         if self.sums is None:
@@ -152,9 +146,9 @@ class RoundLearner(RowLearner):
         if self.seen == self.round_start:
             return
         sums = self._sums()
-        if self.open_X:
+        if self.open:
             sums = total([sums, self._open_sums(run)], run)
-            self.open_X, self.open_y, self.open_weight = [], [], []
+            self.open = HeldRows()
         self._learn_sums(sums, run)
 
     def end_round_elsewhere(self, sums: Sums, run: Mapper = map) -> None:
@@ -173,7 +167,7 @@ class RoundLearner(RowLearner):
             RoundsComponent(each.name, each.features, Information.empty(each.regression.rank))
             for each in newton_parts(self)
         ]
-        learner.open_X, learner.open_y, learner.open_weight = [], [], []
+        learner.open = HeldRows()
         learner.support, learner.sums, learner.origin, learner._closed = None, None, None, None
         learner.engine = CoreEngine()  # that of a device is of this process alone
         return learner
@@ -248,15 +242,11 @@ class RoundLearner(RowLearner):
         """Everything it is, as plain values and arrays."""
         rounds = None
         if self.in_rounds:
-            block = None
-            if self.open_X:
-                X, y, weight = self._open_block()
-                block = {"X": X, "y": y, "weight": weight}
             rounds = {
                 "round_start": self.round_start,
                 "stack_information": self.stack_information,
                 "sums": None if self.sums is None else self.sums.to_state(),
-                "open": block,
+                "open": self.open.to_state(),
                 "origin": None if self.origin is None else self.origin.to_state(),
             }
         return super().to_state() | {"rounds": rounds}
@@ -279,21 +269,11 @@ class RoundLearner(RowLearner):
             raise saved.wrong("components", "all of the kind 'rounds'", None)
         self.round_start = saved.integer("round_start", min(self.settings.budget, ROUNDS_FROM), self.seen)
         self.stack_information = saved.array("stack_information", (stacks, m, m))
-        sums, block = saved.optional_part("sums"), saved.optional_part("open")
+        sums = saved.optional_part("sums")
         self.sums = None if sums is None else Sums.from_state(sums, sums_shape(self))
-        if block is not None:
-            low, high = self.target_limits()
-            X = block.array("X", (None, columns), low=-LARGEST, high=LARGEST)
-            self.open_X = [X]
-            self.open_y = [block.array("y", (len(X),), low=low, high=high)]
-            self.open_weight = [block.array("weight", (len(X),), low=0.0)]
-            block.end()
-        rows = sum(map(len, self.open_X)) + (0 if self.sums is None else self.sums.rows)
-        if (
-            rows != self.seen - self.round_start
-            or self.seen >= self.round_end()
-            or sum(map(len, self.open_X)) > ROUND_BLOCK
-        ):
+        self.open = HeldRows.from_state(saved.optional_part("open"), None, columns, *self.target_limits())
+        rows = len(self.open) + (0 if self.sums is None else self.sums.rows)
+        if rows != self.seen - self.round_start or self.seen >= self.round_end() or len(self.open) > ROUND_BLOCK:
             raise saved.wrong("round_start", "the rows seen less those of the open round", self.round_start)
         origin = saved.optional_part("origin")
         self.origin = None if origin is None else Origin.from_state(origin, self)

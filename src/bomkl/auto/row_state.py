@@ -11,6 +11,7 @@ from bomkl.auto.combination import Combination
 from bomkl.auto.component import Shape, component_from_state, component_state
 from bomkl.auto.constants import FIRST_STAGE, LARGEST, SAMPLE
 from bomkl.auto.geometry import Geometry
+from bomkl.auto.held_rows import HeldRows
 from bomkl.auto.sample import Sample, sample_state
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.trees import is_tree
@@ -23,16 +24,12 @@ _MOST_COMPONENTS = 64  # in a file; the pool is smaller
 
 def row_learner_state(learner: RowLearner) -> State:
     """Everything it is, as plain values and arrays."""
-    kept = None
-    if learner.kept_X:
-        X, y, weight = learner.kept()
-        kept = {"X": X, "y": y, "weight": weight}
     return {
         "settings": learner.settings.to_state(),
         "n_classes": learner.n_classes,
         "seen": learner.seen,
         "counts": learner.counts,
-        "kept": kept,
+        "kept": learner.kept.to_state(),
         "support": None if learner.support is None else {"X": learner.support},
         "centre": learner.centre,
         "spread": learner.spread,
@@ -104,12 +101,7 @@ def _load_rows(learner: RowLearner, saved: Saved, columns: int) -> None:
         learner.seen >= budget if support is not None else learner.seen < budget + learner.schedule.late(budget)
     ):
         raise saved.wrong("kept", "the rows so far below the budget, and none beyond it", learner.seen)
-    if kept is not None:
-        low, high = learner.target_limits()
-        learner.kept_X = [kept.array("X", (learner.seen, columns), low=-LARGEST, high=LARGEST)]
-        learner.kept_y = [kept.array("y", (learner.seen,), low=low, high=high)]
-        learner.kept_weight = [kept.array("weight", (learner.seen,), low=0.0)]
-        kept.end()
+    learner.kept = HeldRows.from_state(kept, learner.seen, columns, *learner.target_limits())
     if support is not None:
         learner.support = support.array("X", (None, columns), low=-LARGEST, high=LARGEST)
         support.end()

@@ -12,7 +12,7 @@ import copy
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,39 +27,25 @@ from bomkl.auto.constants import (
     COMPONENTS,
     CURVED,
     DEVICE_FROM,
-    KEEP,
-    KEEP_FROM,
-    KEEP_NARROW,
     LARGEST,
-    NARROW,
-    SAMPLE,
 )
+from bomkl.auto.fitting import Fitting, HostFitting
 from bomkl.auto.geometry import Float, Geometry, Views
 from bomkl.auto.growth import Growth
+from bomkl.auto.held_rows import HeldRows
 from bomkl.auto.one_row import Step, one_row_of
-from bomkl.auto.rebuild import Fitting, HostFitting, Mapper, Rebuild, in_order, target_scale
+from bomkl.auto.parallel import Mapper, in_order
+from bomkl.auto.pruning import components_to_drop
+from bomkl.auto.rebuild import Rebuild, target_scale
+from bomkl.auto.regrowth import first_sample, tend_trees, work_on_trees
 from bomkl.auto.row_arrays import checked, on_processor, rows_for
+from bomkl.auto.row_engine import RowEngine
 from bomkl.auto.row_state import load_row_learner, row_learner_state
 from bomkl.auto.sample import Sample
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.schedule import Schedule
 from bomkl.auto.task import LearnerSettings, Task, new_class_log_odds
-from bomkl.auto.trees import BOOSTED, FOREST, TREES, is_tree
-
-
-class RowEngine(Protocol):
-    """What learns the regressions of a learner on a device; trees and the combination stay with the processor."""
-
-    rows_at_once: int
-
-    def fitting(self, budget: int) -> Fitting:
-        """Return what fits components to kept rows."""
-
-    def learn(self, learner: RowLearner, X: Float, targets: Float, weight: Float) -> Iterator[tuple[int, int, Float]]:
-        """Score rows, each just before the regressions learn from it; yields (n, m, outputs) for a few at a time."""
-
-    def scores(self, learner: RowLearner, X: Float) -> Float:
-        """Scores (n, m, outputs) of rows by what the regressions know now."""
+from bomkl.auto.trees import TREES, is_tree
 
 
 class RowLearner:
@@ -76,9 +62,7 @@ class RowLearner:
         self.n_classes = n_classes
         self.seen = 0
         self.counts = np.zeros(n_classes)  # of the classes; of numbers the sum and how many
-        self.kept_X: list[Float] = []
-        self.kept_y: list[Float] = []
-        self.kept_weight: list[Float] = []
+        self.kept = HeldRows()
         self.support: Float | None = None
         self.centre, self.spread = 0.0, 1.0
         self.geometry: Geometry | None = None
@@ -204,11 +188,11 @@ class RowLearner:
         if one_row is None or self.seen >= self.one_row_until:
             return None
         if self.grow_from is not None:
-            self._work_on_trees(self.seen + 1)  # before the row is learned from: an interrupt changes nothing
+            work_on_trees(self, self.seen + 1)  # before the row is learned from: an interrupt changes nothing
         return one_row
 
     def _target(self, y: float) -> float:
-        return float(self._targets(np.array([y]))[0, 0]) if self.settings.regression else y
+        return float(self.targets(np.array([y]))[0, 0]) if self.settings.regression else y
 
     def _unscaled(self, scores: float | Float | None) -> float | Float | None:
         return None if scores is None else scores * self.spread + self.centre
@@ -242,7 +226,6 @@ class RowLearner:
         fork.counts, fork.error_before, fork.error_rows = (
             each.copy() for each in (self.counts, self.error_before, self.error_rows)
         )
-        fork.kept_X, fork.kept_y, fork.kept_weight = list(self.kept_X), list(self.kept_y), list(self.kept_weight)
         fork.combination = self.combination.fork()
         fork.components = [each.fork() for each in self.components]
         fork.sample = None if self.sample is None else self.sample.fork()
@@ -258,7 +241,7 @@ class RowLearner:
         if self.geometry is None:
             out = self._prior_scores(y)
         else:
-            targets, out = self._targets(y), np.empty((len(y), self.outputs))
+            targets, out = self.targets(y), np.empty((len(y), self.outputs))
             here = self._here()
             views = self.views(on_processor(X), here) if here else {}
             for begin, end, parts in self._learned_parts(X, views, targets, weight, run):
@@ -268,10 +251,8 @@ class RowLearner:
                 self.sample.add(views["codes"], y, weight, self.seen)
             out = out * self.spread + self.centre
             self.error_rows[self.places()] += len(y)
-        if self.kept_X or self.seen == 0:
-            self.kept_X.append(on_processor(X))
-            self.kept_y.append(y.copy())
-            self.kept_weight.append(weight.copy())
+        if self.support is None:
+            self.kept = self.kept.plus(on_processor(X), y, weight)
         due, growth = self.schedule.next_stage(self.seen), self.schedule.next_growth(self.seen)
         self.seen += len(y)
         if self.seen == due and self.support is None:
@@ -283,20 +264,15 @@ class RowLearner:
         if self.seen % CHUNK == 0:
             for component in self.components:
                 component.tend()
-        if self.sample is not None and growth <= self.seen:
-            if self.grow_from is None:
-                self.grow_from = self.sample.rows()
-            if self.seen == growth + self.schedule.rows_to_grow:
-                self._take_grown_trees(run)
-            else:
-                self._work_on_trees(self.seen)
+        tend_trees(self, growth, run)
         return out
 
     def target_limits(self) -> tuple[float, float]:
         """Least and largest class number or target."""
         return (-LARGEST, LARGEST) if self.settings.regression else (0.0, self.n_classes - 1.0)
 
-    def _targets(self, y: Float) -> Float:
+    def targets(self, y: Float) -> Float:
+        """Return class numbers or targets as the components learn them."""
         return self.task.targets(y, self.n_classes, self.centre, self.spread)
 
     def prior_score(self) -> Float:
@@ -372,32 +348,28 @@ class RowLearner:
 
     # ------------------------------------------------------------ rebuilding and pruning
 
-    def kept(self) -> tuple[Float, Float, Float]:
-        """Return the kept rows, their class numbers or targets, and their weights."""
-        return np.vstack(self.kept_X), np.concatenate(self.kept_y), np.concatenate(self.kept_weight)
-
     def _rebuild(self, run: Mapper) -> None:
         if self.names != self._pool():  # a file of a version with another pool
             self._begin_pool()
         elif self.geometry is not None:
             self._book_errors()
-        X, y, weight = self.kept()
-        self.kept_X, self.kept_y, self.kept_weight = [X], [y], [weight]
+        X, y, weight = self.kept.arrays()
+        self.kept = HeldRows((X,), (y,), (weight,))
         stage = self.schedule.built_from(self.seen)
         if self.task.is_regression:
             self.centre, self.spread = target_scale(y[:stage], self.settings.huber)
-        self.geometry, self.components = self._build(X[:stage], self._targets(y[:stage]), weight[:stage], run)
+        self.geometry, self.components = self._build(X[:stage], self.targets(y[:stage]), weight[:stage], run)
         self.rebuild = None
-        sample = self._begin_sample(X[:stage], y[:stage], weight[:stage])
+        sample = first_sample(self, X[:stage], y[:stage], weight[:stage])
         if stage < self.seen:
-            views, targets, later = self.views(X[stage:]), self._targets(y[stage:]), weight[stage:]
+            views, targets, later = self.views(X[stage:]), self.targets(y[stage:]), weight[stage:]
             for component in self.components:
                 component.score_and_learn(views, targets, later, self.task, self.settings.forget, stage)
             if sample is not None:
                 sample.add(views["codes"], y[stage:], later, stage)
         if stage == self.settings.budget:
             self.support = X[:stage]
-            self.kept_X, self.kept_y, self.kept_weight = [], [], []
+            self.kept = HeldRows()
             self.sample = sample
             self._forget_unused_rows()
             self.combination.loss_sum[:] = 0
@@ -420,48 +392,11 @@ class RowLearner:
     def _work_ahead(self, stage: int, due: int) -> None:
         """Do a part of the next rebuild, so that rows that come singly do not have to wait for all of it."""
         if self.rebuild is None or self.rebuild.targets.shape != (stage, self.outputs):
-            X, y, weight = (each[:stage] for each in self.kept())
+            X, y, weight = (each[:stage] for each in self.kept.arrays())
             scale = target_scale(y, self.settings.huber) if self.task.is_regression else (0.0, 1.0)
             targets = self.task.targets(y, self.n_classes, *scale)
             self.rebuild = self._begin_rebuild(X, targets, weight, due)
         self.rebuild.advance((self.seen - stage + 1) / (due - stage + 1))
-
-    def _begin_sample(self, X: Float, y: Float, weight: Float) -> Sample | None:
-        """Take the kept rows up; None where there are no trees."""
-        if not self.settings.has_trees:
-            return None
-        codes = self.views(X)["codes"]
-        return Sample(SAMPLE * self.settings.budget, self.settings.seed, codes, y.copy(), weight.copy())
-
-    def _work_on_trees(self, seen: int) -> None:
-        """Grow as much of the trees that are to take their places next as is due at a row count."""
-        begun, within = self.schedule.next_growth(self.seen), self.schedule.rows_to_grow
-        self._growth_from(begun).advance((seen - begun + 1) / (within + 1))
-
-    def _growth_from(self, begun: int) -> Growth:
-        """Trees whose growing began at a row count.
-
-        These are the boosted ones and, at the first growths, the forest: later its leaves know more rows.
-        """
-        if self.growth is None or self.growth.outputs != self.outputs:
-            assert self.sample is not None
-            assert self.grow_from is not None
-            early = begun <= self.schedule.first_growths[-1]
-            names = [each.name for each in self.components if is_tree(each) and (early or each.name == BOOSTED)]
-            codes, y, weight = self.grow_from
-            self.growth = Growth(names, codes, self._targets(y), weight, self.task, self.settings.seed + begun)
-        return self.growth
-
-    def _take_grown_trees(self, run: Mapper) -> None:
-        assert self.sample is not None
-        begun = self.seen - self.schedule.rows_to_grow
-        grown = self._growth_from(begun).finish(run)
-        if FOREST in grown:  # so early that the sample has every row so far, in their order
-            codes, y, weight = self.sample.rows()
-            later = {"codes": codes[begun:]}
-            grown[FOREST].score_and_learn(later, self._targets(y[begun:]), weight[begun:], self.task, 1.0, begun)
-        self.components = [grown.get(each.name, each) for each in self.components]
-        self.growth = self.grow_from = None
 
     def _book_errors(self) -> None:
         """Put errors aside in units of the target, whose scale is about to change."""
@@ -482,27 +417,8 @@ class RowLearner:
         return np.unique(np.concatenate([np.empty(0, dtype=np.int64), *supports]))
 
     def _prune(self) -> None:
-        """Keep the linear component, the kernels of least loss since the budget was full, and others that matter."""
-        loss, part = self.combination.loss_sum, self.combination.influence()
-        others = [i for i, each in enumerate(self.components) if is_tree(each) or each.name == ADDITIVE]
-        idle = [i for i in others if part[i] < KEEP_FROM]
-        kernels = [i for i, each in enumerate(self.components) if each.support is not None]
-        kernels.sort(key=lambda i: loss[i])
-        beside_trees = any(is_tree(self.components[i]) for i in others if i not in idle)
-        kept = self._best_few(kernels) if beside_trees else kernels[:KEEP]
-        self._drop([i for i in kernels if i not in kept] + idle)
+        self._drop(components_to_drop(self.components, self.combination))
         self._forget_unused_rows()
-
-    def _best_few(self, kernels: list[int]) -> list[int]:
-        """Kernels that go on beside trees, given the best first: what a third narrow one knows, the others know."""
-        kept: list[int] = []
-        narrow = 0
-        for i in kernels:
-            is_narrow = self.components[i].name in NARROW
-            if len(kept) < KEEP - 1 and narrow + is_narrow <= KEEP_NARROW:
-                kept.append(i)
-                narrow += is_narrow
-        return kept
 
     def _drop(self, losers: list[int]) -> None:
         self._book_errors()
@@ -534,7 +450,7 @@ class RowLearner:
         """Rows in memory: all while the budget lasts, then the landmarks."""
         if self.support is not None:
             return self.support
-        return np.vstack(self.kept_X)[: self.settings.budget] if self.kept_X else np.empty((0, 0))
+        return np.vstack(self.kept.X)[: self.settings.budget] if self.kept else np.empty((0, 0))
 
     def kernel_weights(self) -> Float:
         """Part of each component in the combination; zero for those that were dropped."""

@@ -14,11 +14,14 @@ from bomkl.auto.combination import centred
 from bomkl.auto.component import Component, NewtonComponent, RoundsComponent
 from bomkl.auto.constants import STACK_RIDGES
 from bomkl.auto.features import KernelFeatures
+from bomkl.auto.fitting import HostFitting
 from bomkl.auto.geometry import Float, Geometry, Views
 from bomkl.auto.information import Information
-from bomkl.auto.rebuild import HostFitting, Mapper, build, in_order
+from bomkl.auto.parallel import Mapper, in_order
+from bomkl.auto.rebuild import build
 from bomkl.auto.row_arrays import dense_rows
-from bomkl.auto.rows import RowEngine, RowLearner
+from bomkl.auto.row_engine import RowEngine
+from bomkl.auto.rows import RowLearner
 from bomkl.auto.sums import Sums, SumsShape
 from bomkl.auto.task import LearnerSettings, Task
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bomkl._core import BLOCK, add_triangle, round_units
 from bomkl.auto.geometry import Float
-from bomkl.auto.rebuild import Mapper, in_order
+from bomkl.auto.parallel import Mapper, in_order
 from bomkl.auto.saved import Saved, State
 
 Whole = NDArray[np.int64]

@@ -21,7 +21,7 @@ from bomkl._core import BLOCK
 from bomkl.auto.drift import FORGET
 from bomkl.auto.geometry import Float
 from bomkl.auto.one_row import Call
-from bomkl.auto.rebuild import Mapper
+from bomkl.auto.parallel import Mapper
 from bomkl.auto.rows import RowLearner
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.task import LearnerSettings

@@ -19,7 +19,8 @@ from bomkl.auto.combination import Combination
 from bomkl.auto.constants import CHUNK, FIRST_STAGE
 from bomkl.auto.geometry import Float
 from bomkl.auto.one_row import Step, learn_in_one_step, scores_of_one
-from bomkl.auto.rebuild import Mapper, target_scale
+from bomkl.auto.parallel import Mapper
+from bomkl.auto.rebuild import target_scale
 from bomkl.auto.rows import RowLearner
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.sparse_rows import (

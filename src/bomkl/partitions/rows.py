@@ -118,7 +118,7 @@ def piece_sums(static: Static, means: Means, piece: Piece, X: Any, y: Any, sampl
             for each, w in zip(newton_parts(static.learner), means.w, strict=True)
         ]
         learner.combination = copy.deepcopy(means.combination)  # some engines hand out arrays that cannot be written to
-        targets = learner._targets(codes)
+        targets = learner.targets(codes)
         return Gains(
             engine_for(learner.device).sums(learner, matrix, targets, rows.weight, means.log_rows, map)[1], counts
         )

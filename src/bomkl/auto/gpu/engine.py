@@ -30,8 +30,9 @@ from bomkl.auto.gpu.model import DeviceCombination, DeviceFeatures, DeviceViews,
 from bomkl.auto.gpu.products import add_information, pull_sums, scores_and_lengths
 from bomkl.auto.gpu.rows import TorchRows
 from bomkl.auto.information import Information
-from bomkl.auto.rebuild import Mapper
-from bomkl.auto.rows import RowEngine, RowLearner
+from bomkl.auto.parallel import Mapper
+from bomkl.auto.row_engine import RowEngine
+from bomkl.auto.rows import RowLearner
 from bomkl.auto.sum_engine import newton_parts, sums_shape
 from bomkl.auto.sums import Sums, SumsShape, Whole
 from bomkl.auto.task import LearnerSettings, Task

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from bomkl.auto.component import NewtonComponent
+from bomkl.auto.fitting import Fitting
 from bomkl.auto.geometry import Float
 from bomkl.auto.gpu.arrays import DeviceRows
 from bomkl.auto.gpu.errors import on_device
@@ -17,7 +18,6 @@ from bomkl.auto.gpu.fit import DeviceFitting
 from bomkl.auto.gpu.newton import ROWS, DeviceRegression, Regressions, Workspace
 from bomkl.auto.information import Information
 from bomkl.auto.newton import NewtonRegression
-from bomkl.auto.rebuild import Fitting
 
 _WORKSPACES = 4  # kept for the next call: under drift, three learners take turns
 
