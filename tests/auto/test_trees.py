@@ -155,7 +155,7 @@ def test_trees_explain_and_take_new_classes():
 
 
 def test_trees_that_do_not_matter_are_dropped(monkeypatch):
-    monkeypatch.setattr("bomkl.auto.rows.KEEP_FROM", 2.0)
+    monkeypatch.setattr("bomkl.auto.pruning.KEEP_FROM", 2.0)
     model = AutoMKLClassifier(40, random_state=0).fit(X, LABELS)
     assert not set(TREES) & {each.name for each in model._learner.components}
     assert model._learner.sample is None
