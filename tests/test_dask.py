@@ -227,6 +227,20 @@ def test_tables_with_texts_gaps_and_dates(of_tables, client, tmp_path):
     assert dask_kills.digest_of(job.model, features) == dask_kills.digest_of(model, features)
 
 
+def test_an_error_is_not_its_own_cause():
+    """Dask follows the causes of an error to the last one, so a circle would take all memory."""
+    part = MIXED.drop(columns=["y", "weight"])[:400], MIXED["y"].to_numpy()[:400], None
+    job = plan.Job(Local(B, update="rounds", random_state=0), [plan.summary(*part)])
+    job.learn_head([plan.drawn_rows(piece, *part) for piece in job.head_pieces()])
+    piece = job.next_round()[0]
+    with pytest.raises(ValueError, match=r"Partition 0: .*colour") as caught:
+        plan.piece_sums(job.static(), job.means(), piece, part[0].rename(columns={"colour": "hue"}), *part[1:])
+    causes = [caught.value]
+    while (cause := causes[-1].__cause__) is not None:
+        assert cause not in causes
+        causes.append(cause)
+
+
 def test_targets_that_are_too_large_are_refused(client):
     X, y = make_friedman1(600, n_features=5, random_state=0)
     y[430] = 1e300

@@ -130,13 +130,14 @@ def _encoded(encoder: TableEncoder, rows: Rows) -> Float:
     try:
         return encoder.transform(rows.X)
     except TableError as error:
+        if error.row is None:
+            raise
         raise with_row(error, rows.numbers) from error
 
 
 def with_row(error: TableError, numbers: NDArray[np.int64]) -> TableError:
     """Name the row of the partition rather than that of the piece."""
-    if error.row is None:
-        return error
+    assert error.row is not None
     return TableError(str(error).replace(f"in row {error.row} instead", f"in row {numbers[error.row]} instead"))
 
 
