@@ -120,6 +120,9 @@ class OnlineRegressor(RegressorMixin):  # type: ignore[misc]
     """A regressor that learns row by row."""
 
     _change: Callable[[Callable[[Any], Any]], Any]
+    _score_one: Callable[[Any], Any]
+    _whole_row: Callable[[Any], Any]
+    predict: Callable[[Any], Any]
 
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from more rows.
@@ -160,3 +163,19 @@ class OnlineRegressor(RegressorMixin):  # type: ignore[misc]
         """
         predictions: Float = self._change(lambda model: model._learn_rows(X, y, sample_weight, with_scores=True))
         return predictions
+
+    def predict_one(self, x: Any) -> float:
+        """Predict the target of one row, in microseconds.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,), dict or Series
+            The row, as in `learn_one`.
+
+        Returns
+        -------
+        prediction : float
+            The prediction.
+        """
+        prediction = self._score_one(x)
+        return float(self.predict(self._whole_row(x))[0] if prediction is None else prediction)

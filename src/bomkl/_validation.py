@@ -240,6 +240,17 @@ def check_bool(owner: str, name: str, value: Any) -> None:
         raise parameter_error(owner, name, "True or False", value)
 
 
+def check_kept(estimator: Any, settings: dict[str, Any]) -> None:
+    """Raise an error where a setting is no longer what it was when learning began."""
+    for name, value in settings.items():
+        now = getattr(estimator, name)
+        if now is not value and now != value:
+            raise ValueError(
+                f"The {name!r} parameter of {type(estimator).__name__} was changed from {value!r} to {now!r} after "
+                "learning had begun. Call fit, or make a new estimator."
+            )
+
+
 def first_not_a_number(values: Any) -> Any:
     """Find what kept values from being numbers; all of them where each alone is one."""
     parts = values if isinstance(values, Iterable) and not isinstance(values, str) else [values]

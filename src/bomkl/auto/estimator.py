@@ -22,6 +22,7 @@ from bomkl._table_rows import TableRows
 from bomkl._validation import (
     check_choice,
     check_count,
+    check_kept,
     check_n_jobs,
     check_sparse,
     first_not_a_number,
@@ -85,13 +86,8 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         """Check the settings: all at the start, later that they are the same."""
         if first:
             self._check_parameters()
-            return
-        for name, value in self._started_with.items():
-            if (now := getattr(self, name)) != value:
-                raise ValueError(
-                    f"The {name!r} parameter of {type(self).__name__} was changed from {value!r} to {now!r} after "
-                    "learning had begun. Call fit, or make a new estimator."
-                )
+        else:
+            check_kept(self, self._started_with)
 
     def _start(self, regression: bool, n_classes: int) -> None:
         if self.update == "rounds" and self._n_columns() > WIDEST:

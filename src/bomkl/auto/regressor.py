@@ -243,22 +243,6 @@ class AutoMKLRegressor(OnlineRegressor, AutoEstimator):
         scores = self._learn_one(x, float(y)) if simple else None
         return float(self.score_and_learn(self._whole_row(x), [y])[0] if scores is None else scores)
 
-    def predict_one(self, x: Any) -> float:
-        """Predict the target of one row.
-
-        Parameters
-        ----------
-        x : array-like of shape (n_features,), dict or Series
-            The row, as in `learn_one`.
-
-        Returns
-        -------
-        prediction : float
-            The prediction.
-        """
-        scores = self._score_one(x)
-        return float(self.predict(self._whole_row(x))[0] if scores is None else scores)
-
     def _learn_row(self, learner: Any, row: Any, y: float) -> float | Float | None:
         if not hasattr(self, "_errors"):  # files of 0.1.0 have none
             self._errors = ErrorModel(self._learner.settings, self._n_columns(), self.drift is not None)

@@ -12,8 +12,9 @@ from sklearn.utils import compute_class_weight
 from bomkl._labels import checked_classes, checked_labels
 from bomkl._online import OnlineClassifier
 from bomkl._validation import check_as_many, check_choice, check_class_weights, parameter_error
-from bomkl.budget.estimator import LARGEST_WEIGHT, EngineEstimator, Float
+from bomkl.budget.estimator import EngineEstimator
 from bomkl.budget.growth import with_another_class
+from bomkl.budget.per_row import LARGEST_WEIGHT, Float
 from bomkl.combiners import CLASSIFICATION_LOSSES, Combiner, Hedge
 from bomkl.kernels import KernelLike
 from bomkl.learners import Learner

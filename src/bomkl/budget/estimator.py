@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, Self
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator
-from sklearn.utils import assert_all_finite, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bomkl._core import (
@@ -28,33 +28,23 @@ from bomkl._core import (
 from bomkl._guard import changing, settled, unchanged_on_error
 from bomkl._repr import ShowsState, State, bytes_text, mistakes_text, top_kernels
 from bomkl._table_rows import TableRows
-from bomkl._validation import (
-    check_bool,
-    check_choice,
-    check_count,
-    check_n_jobs,
-    first_not_a_number,
-    is_finite_number,
-    parameter_error,
-)
+from bomkl._validation import check_choice, check_count, check_kept, parameter_error
 from bomkl.budget.config import TASKS, KernelCalls, combiner_record, kernel_name, kernel_record, learner_record
 from bomkl.budget.growth import widened
-from bomkl.combiners import Combiner, Hedge
-from bomkl.kernels import Kernel, KernelLike, paper_kernels
+from bomkl.budget.parameters import check_parameters, kernel_list
+from bomkl.budget.per_row import Float, checked_weights, selection_deltas
+from bomkl.combiners import Combiner
+from bomkl.kernels import Kernel, KernelLike
 from bomkl.learners import SPA, Learner
 from bomkl.progress import learning_bar
-from bomkl.tables.cells import check_kinds
 from bomkl.tables.frames import Table, in_single_precision
 from bomkl.tables.learned import Update
-
-Float = NDArray[np.float64]
 
 # Narrower or fuller rows are faster dense (`bomkl bench roofline`); their products still skip zeros.
 WIDE = 1024
 SPARSE_DENSITY = 0.05
 
 _MOST_THREADS = 1024
-LARGEST_WEIGHT = 1e6  # with larger weights steps could leave the range of single precision
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=before_fork, after_in_parent=after_fork_in_parent, after_in_child=after_fork_in_child)
@@ -91,56 +81,10 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
         return self._default_combiner if combiner is None else combiner
 
     def _check_parameters(self) -> None:
-        owner = type(self).__name__
-        if not isinstance(self._learner(), Learner):
-            raise parameter_error(owner, "learner", "one of the classes of bomkl.learners", self.learner)
-        if not isinstance(self._combiner(), Combiner):
-            raise parameter_error(owner, "combiner", "Uniform() or Hedge(...)", self.combiner)
-        combiner = self._combiner()
-        if isinstance(combiner, Hedge):
-            check_choice(owner, "combiner.loss", combiner.loss, self._losses)
-        self._check_learner_settings(self._learner())
-        delta = self.selection_delta
-        if not (delta is None or callable(delta) or (is_finite_number(delta) and 0 < delta < 1)):
-            raise parameter_error(
-                owner, "selection_delta", "None, a number in (0, 1) or a callable of the round", delta
-            )
-        check_choice(owner, "selection_scope", self.selection_scope, ("update", "combination", "both"))
-        check_bool(owner, "normalize_step", self.normalize_step)
-        if self.dtype not in (None, "float32", "float64"):
-            raise parameter_error(owner, "dtype", "None, 'float32' or 'float64'", self.dtype)
-        check_kinds(self.types)
-        check_n_jobs(owner, self.n_jobs)
-
-    def _check_learner_settings(self, learner: Learner) -> None:
-        owner, name = type(self).__name__, type(learner).__name__
-        if self.budget is not None:
-            check_count(owner, "budget", self.budget)
-            if not learner.takes_budget:
-                raise parameter_error(owner, "budget", f"None for {name}, which stores no rows", self.budget)
-        elif learner.needs_budget:
-            raise parameter_error(owner, "budget", f"an int >= 1 for {name}", None)
-        for kernel in self._kernel_list() if learner.needs_fourier_transform else []:
-            if not getattr(kernel, "has_fourier_transform", False):
-                raise ValueError(
-                    f"The 'kernels' parameter of {owner} must hold kernels with a Fourier transform, because {name} "
-                    f"computes its features from it. Got {kernel_name(kernel)} instead. Use Gaussian, Exponential, "
-                    "Cauchy or Laplacian kernels, such as bomkl.kernels.paper_gaussians()."
-                )
+        check_parameters(self, self._learner(), self._combiner(), self._losses)
 
     def _kernel_list(self) -> list[KernelLike]:
-        if isinstance(self.kernels, str):
-            check_choice(type(self).__name__, "kernels", self.kernels, ("paper",))
-            return paper_kernels()
-        kernels = list(self.kernels) if isinstance(self.kernels, Iterable) else []
-        if not kernels or not all(callable(k) for k in kernels):
-            raise parameter_error(
-                type(self).__name__,
-                "kernels",
-                "'paper' or a list of kernels or callables k(X, Z), not empty",
-                self.kernels,
-            )
-        return kernels
+        return kernel_list(type(self).__name__, self.kernels)
 
     def _config(self, kernels: list[KernelLike], task: str, n_outputs: int, seed: int) -> dict[str, Any]:
         return {
@@ -189,13 +133,7 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
         return settings
 
     def _check_settings_kept(self) -> None:
-        for name, value in self._settings.items():
-            now = getattr(self, name)
-            if now is not value and now != value:
-                raise ValueError(
-                    f"The {name!r} parameter of {type(self).__name__} was changed from {value!r} to {now!r} after "
-                    "learning had begun. Call fit, or make a new estimator."
-                )
+        check_kept(self, self._settings)
 
     def _n_threads(self) -> int:
         if self.n_jobs is None:
@@ -252,42 +190,10 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
         return _plain(X.data, X.dtype), _plain(X.indices, np.int32), _plain(X.indptr, np.int64)
 
     def _deltas(self, weights: Float | None, n: int) -> Float | None:
-        delta = self.selection_delta
-        if delta is None:
-            return None
-        if not callable(delta):
-            return np.full(n, float(delta))
-        # rows of weight zero are not learned and take no round: they see that of the next row
-        learned = np.ones(n, dtype=np.int64) if weights is None else (weights > 0).astype(np.int64)
-        rounds = self.n_seen_ + 1 + np.cumsum(learned) - learned
-        values = [delta(int(t)) for t in rounds]
-        for t, value in zip(rounds, values, strict=True):
-            if not (is_finite_number(value) and 0 < value < 1):
-                raise ValueError(
-                    f"The 'selection_delta' parameter of {type(self).__name__} must return a number in (0, 1). "
-                    f"Got {value!r} for round {t} instead."
-                )
-        return np.array(values, dtype=np.float64)
+        return selection_deltas(type(self).__name__, self.selection_delta, self.n_seen_, weights, n)
 
     def _sample_weights(self, X: Any, sample_weight: Any) -> Float:
-        """Check the weights of rows; all of them may be zero, as they may in a block of one row."""
-        owner = type(self).__name__
-        if sample_weight is None:
-            return np.ones(X.shape[0])
-        try:
-            weights = np.asarray(sample_weight, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise parameter_error(owner, "sample_weight", "numbers", first_not_a_number(sample_weight)) from None
-        if weights.ndim == 0:
-            weights = np.full(X.shape[0], float(weights))
-        if weights.shape != (X.shape[0],):
-            raise parameter_error(owner, "sample_weight", f"of shape {(X.shape[0],)}", weights.shape)
-        assert_all_finite(weights, input_name="sample_weight")
-        if (weights < 0).any():
-            raise parameter_error(owner, "sample_weight", "not negative", float(weights.min()))
-        if (weights > LARGEST_WEIGHT).any():
-            raise parameter_error(owner, "sample_weight", f"at most {LARGEST_WEIGHT:g}", float(weights.max()))
-        return weights
+        return checked_weights(type(self).__name__, X.shape[0], sample_weight)
 
     def _learn(self, X: Any, targets: Float, weights: Float | None, first: bool) -> Float:
         """Learn rows that are checked; `_change` or `_starting_over` ends it.

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from bomkl._labels import checked_numbers
 from bomkl._online import OnlineRegressor
 from bomkl._validation import check_as_many, check_not_negative, is_finite_number, parameter_error
-from bomkl.budget.estimator import EngineEstimator, Float
+from bomkl.budget.estimator import EngineEstimator
+from bomkl.budget.per_row import Float
 from bomkl.combiners import REGRESSION_LOSSES, Combiner, Hedge
 from bomkl.learners import Learner
 from bomkl.tables.frames import Table
@@ -164,22 +165,6 @@ class BudgetMKLRegressor(OnlineRegressor, EngineEstimator):
         simple = is_finite_number(y) and abs(y) < _largest_target("float32")
         prediction = self._learn_one(x, float(y)) if simple else None
         return float(self.score_and_learn(self._whole_row(x), [y])[0] if prediction is None else prediction)
-
-    def predict_one(self, x: Any) -> float:
-        """Predict the target of one row, in microseconds.
-
-        Parameters
-        ----------
-        x : array-like of shape (n_features,), dict or Series
-            The row, as in `learn_one`.
-
-        Returns
-        -------
-        prediction : float
-            The prediction.
-        """
-        prediction = self._score_one(x)
-        return float(self.predict(self._whole_row(x))[0] if prediction is None else prediction)
 
     def predict(self, X: Any) -> Float:
         """Predict the targets of rows.
