@@ -83,6 +83,9 @@ def test_kinds_of_input_give_the_same_bits(fitted, client, tmp_path):
         AutoMKLClassifier(B, client, random_state=0).fit(
             [dask.delayed((X[a:b], FRAME["y"].to_numpy()[a:b])) for a, b in pairwise(CUTS)]
         ),
+        AutoMKLClassifier(B, client, random_state=0).fit(
+            client.scatter([FRAME.iloc[a:b] for a, b in pairwise(CUTS)], hash=False)
+        ),
     ]
     for other in others:
         assert_array_equal(other.to_local().decision_function(X), expected)
@@ -158,6 +161,15 @@ def test_errors_name_the_partition_and_keep_the_checkpoint(fitted, client, tmp_p
         AutoMKLClassifier(B, client).fit(X, Y)
     with pytest.raises(ValueError, match="no rows"):
         AutoMKLClassifier(B, client).fit(frames(cuts=[0, 0]))
+
+
+def test_what_is_not_of_dask_is_named_before_anything_is_counted(client, tmp_path):
+    with pytest.raises(TypeError, match="must each be a Dask Series"):
+        AutoMKLClassifier(B, client).fit(frames().drop(columns="y"), Y)
+    with pytest.raises(TypeError, match="must each be a Dask array"):
+        AutoMKLClassifier(B, client).fit(arrays()[0], Y)
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        AutoMKLClassifier(B, client, str(tmp_path / "nothing" / "model.bomkl")).fit(frames())
 
 
 def test_a_file_that_vanishes_is_named(client, tmp_path):

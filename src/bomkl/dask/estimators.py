@@ -34,7 +34,7 @@ class _DaskEstimator(ShowsState):
 
         Parameters
         ----------
-        X : Dask DataFrame or array, list of delayed partitions, or path of a Parquet file or folder
+        X : Dask DataFrame or array, list of delayed partitions or futures, or path of a Parquet file or folder
             Rows. A delayed partition is a table, or a tuple of rows, targets and, if there are any, weights.
         y : Dask Series or array or None, default=None
             Targets. None: they are a column of the table.
@@ -56,7 +56,7 @@ class _DaskEstimator(ShowsState):
 
         Parameters
         ----------
-        X : Dask DataFrame or array, list of delayed partitions, or path of a Parquet file or folder
+        X : Dask DataFrame or array, list of delayed partitions or futures, or path of a Parquet file or folder
             Rows.
         y : Dask Series or array or None, default=None
             Targets. None: they are a column of the table.
@@ -135,6 +135,9 @@ class _DaskEstimator(ShowsState):
 
     def _learn(self, model: Any, X: Any, y: Any, sample_weight: Any, target: Any, resume: bool) -> Self:
         tables = delayed_tables(X, y, sample_weight, target)
+        folder = os.path.dirname(os.path.abspath(self.checkpoint or ""))
+        if not os.path.isdir(folder):  # rather now than after the first round
+            raise FileNotFoundError(f"checkpoint={self.checkpoint!r}: there is no folder {folder}.")
         with current_client(self.client) as client:
             runner = DaskRunner(client, tables)
             with progress_bar(len(tables), "counting rows", "partition") as bar:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from dask.delayed import Delayed, delayed
+from distributed import Future
 
 from bomkl.partitions import features, named
 
@@ -19,8 +20,8 @@ def delayed_tables(data: Any, y: Any, sample_weight: Any, target: Any) -> list[D
     return [delayed(_table, pure=True)(part, i, target, weight) for i, part in enumerate(parts)]
 
 
-def _delayed_parts(data: Any, y: Any, sample_weight: Any, target: Any) -> tuple[list[Delayed], Any]:
-    """Partitions as delayed objects, and the name of the column of weights, where it is one."""
+def _delayed_parts(data: Any, y: Any, sample_weight: Any, target: Any) -> tuple[list[Any], Any]:
+    """Partitions as delayed objects or futures, and the name of the column of weights, where it is one."""
     if isinstance(data, str | os.PathLike):
         data = _read_folder(os.fspath(data))
     if hasattr(data, "to_delayed") and hasattr(data, "columns"):
@@ -32,6 +33,7 @@ def _delayed_parts(data: Any, y: Any, sample_weight: Any, target: Any) -> tuple[
             return list(data.to_delayed()), weight
         data, y, sample_weight = _split_table(data, y, sample_weight, target, weight)
         columns = [each for each in (data, y, sample_weight) if each is not None]
+        _check_kind(columns[1:], "npartitions", "Series")
         counts = [each.npartitions for each in columns]
         if len(set(counts)) > 1:
             raise ValueError(f"X, y and sample_weight must have the same number of partitions. Got {counts}.")
@@ -41,16 +43,23 @@ def _delayed_parts(data: Any, y: Any, sample_weight: Any, target: Any) -> tuple[
     if hasattr(data, "to_delayed"):  # an array
         if y is None:
             raise ValueError("Arrays need their targets: fit(X, y).")
+        _check_kind([each for each in (y, sample_weight) if each is not None], "rechunk", "array")
         data = data.rechunk({1: -1}) if data.ndim == 2 and data.numblocks[1] > 1 else data
         others = [each.rechunk({0: data.chunks[0]}) for each in (y, sample_weight) if each is not None]
         blocks = [each.to_delayed().reshape(-1) for each in (data, *others)]
         return [delayed(_together)(*parts) for parts in zip(*blocks, strict=True)], None
-    if isinstance(data, Sequence) and all(isinstance(part, Delayed) for part in data):
+    if isinstance(data, Sequence) and all(isinstance(part, Delayed | Future) for part in data):
         return list(data), sample_weight
     raise TypeError(
-        "Data must be a Dask DataFrame or array, a list of delayed partitions, or the path of a Parquet file or "
-        f"folder. Got {type(data).__name__}."
+        "Data must be a Dask DataFrame or array, a list of delayed partitions or futures, or the path of a Parquet "
+        f"file or folder. Got {type(data).__name__}."
     )
+
+
+def _check_kind(columns: list[Any], attribute: str, kind: str) -> None:
+    for each in columns:
+        if not hasattr(each, attribute):
+            raise TypeError(f"y and sample_weight must each be a Dask {kind}, as X is. Got {type(each).__name__}.")
 
 
 def _split_table(data: Any, y: Any, sample_weight: Any, target: Any, weight: Any) -> tuple[Any, Any, Any]:
