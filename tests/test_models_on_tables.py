@@ -229,6 +229,11 @@ def test_declared_types(kind):
     assert model.encoder_.kinds_ == {"zip": "category"}
     with pytest.raises(TableError, match="'zap' has a type"):
         model.set_params(types={"zap": "category"}).fit(X, y)
+    model.set_params(types={"zip": "category"}).fit(X, y)
+    with pytest.raises(ValueError, match=r"'types' parameter .* was changed .* after learning had begun"):
+        model.set_params(types=None).partial_fit(X, y)
+    with pytest.raises(ValueError, match=r"'types' parameter .* must be None for a matrix: it names columns of tables"):
+        kind(budget=20, types={0: "category"}).fit(X.to_numpy(), y)
 
 
 @ALL

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
-from bomkl._validation import validated
+from bomkl._validation import parameter_error, validated
 from bomkl.tables import TableEncoder
 from bomkl.tables.frames import Table, is_table, read_table
 from bomkl.tables.learned import Update
@@ -34,6 +34,9 @@ class TableRows:
         """Read a table; None for a matrix, which goes to the learner as it is."""
         encoder = None if first else self.encoder_
         if (encoder is None and not first) or not is_table(X) or _is_sparse_frame(X):
+            if first and self.types:
+                rule = "None for a matrix: it names columns of tables"
+                raise parameter_error(type(self).__name__, "types", rule, self.types)
             if encoder is not None and encoder.n_features_out_ != encoder.n_features_in_:
                 raise ValueError(
                     f"This {type(self).__name__} learned from a table and needs one with the columns "

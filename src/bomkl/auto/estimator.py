@@ -87,7 +87,8 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         if first:
             self._check_parameters()
         else:
-            check_kept(self, self._started_with)
+            encoder = self.encoder_
+            check_kept(self, self._started_with | ({} if encoder is None else {"types": encoder.types}))
 
     def _start(self, regression: bool, n_classes: int) -> None:
         if self.update == "rounds" and self._n_columns() > WIDEST:
