@@ -89,6 +89,47 @@ def test_a_reader_that_goes_away(svm, model):
     assert exit_code(child) == 141
 
 
+def test_a_closed_terminal_that_is_to_be_ignored_stops_nothing():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    try:
+        with Deferred() as signals:
+            signal.raise_signal(signal.SIGHUP)
+            assert not signals.received
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize(
+    ("output", "code", "message"),
+    [
+        ("2>/dev/full", 0, None),  # nobody sees the table of progress, and nothing else is lost
+        ("--json >/dev/full", 1, "bomkl: error: standard output: No space left on device\n"),
+        ("--predictions - >/dev/full", 1, "bomkl: error: standard output: No space left on device\n"),
+        ("--predictions /dev/full", 1, "bomkl: error: /dev/full: No space left on device\n"),
+        ("--json | head -1", 141, None),
+        ("2>&1 | head -1", 0, None),
+    ],
+)
+def test_a_run_whose_output_fails_keeps_what_it_learned(svm, tmp_path, output, code, message):
+    svm.write_text(svm_text(20_000))
+    run = f"{sys.executable} -m bomkl train {svm} -a SPA --budget 10 -o {tmp_path / 'm'}"
+    script = f"set -o pipefail; {run} {output}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+    if message is not None:
+        assert done.stderr.endswith(message)
+    assert modelfile.load(tmp_path / "m").n_seen_ > 0
+
+
+def test_a_full_disk_is_named_with_the_file(svm, tmp_path):
+    script = f"ulimit -f 1; trap '' XFSZ; exec {sys.executable} -m bomkl train {svm} -q -o {tmp_path / 'm'}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == f"bomkl: error: {tmp_path / 'm'}: File too large\n"
+    assert [path.name for path in tmp_path.iterdir()] == [svm.name]  # no half of a file either
+
+
 @pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_runs_that_are_stopped_again_and_again_end_in_the_same_model(tmp_path, kill):
     (tmp_path / "rows.svm").write_text(svm_text(12_000))
@@ -182,7 +223,7 @@ def test_more_passes_go_on_from_a_complete_run(svm, tmp_path):
     assert "can be read only once, so --passes must be 1" in refused.stderr
 
 
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_while_a_pipe_is_silent(tmp_path, stop):
     read, write = os.pipe()
     child = in_a_process("train", "-", "-o", tmp_path / "m", "--checkpoint-every", 1, stdin=read)
@@ -354,7 +395,7 @@ def test_a_signal_that_is_sent_twice_at_once_is_one_request(monkeypatch):
     assert ended == [143]
 
 
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("sent", ["", "a,b,label\n", "a,b,label\n1,2,x\n"])
 def test_a_signal_before_the_first_block(tmp_path, stop, sent):
     read, write = os.pipe()

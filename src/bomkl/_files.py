@@ -63,9 +63,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             os.close(alive)
             alive = -1
         os.replace(temporary, target)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
+        if isinstance(error, OSError) and error.filename is None:  # such as a disk that is full
+            error.filename = os.fspath(path)
         raise
     finally:
         if alive >= 0:

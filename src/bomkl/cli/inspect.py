@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from bomkl.cli.options import printable
-from bomkl.cli.output import json_text, short_name
+from bomkl.cli.output import json_text, print_result, short_name
 from bomkl.cli.rows import ModelPath, valid_notes
 
 
@@ -21,11 +21,11 @@ def inspect(
     loaded = modelfile.read(model)
     content = _describe(loaded.estimator, loaded.notes)
     if json_output:
-        print(json_text(content))
+        print_result(json_text(content))
         return
     with valid_notes(model):
         lines = _description(content)
-    print("\n".join(map(printable, lines)))
+    print_result("\n".join(map(printable, lines)))
 
 
 def _description(content: dict[str, Any]) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import signal
 import sys
 from collections.abc import Iterator
 from itertools import islice
@@ -14,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from bomkl._files import locked
-from bomkl.cli.options import AlgorithmOptions, PipeOptions, RowOptions, UsageError, check_output, fail
-from bomkl.cli.output import ProgressTable, json_text
+from bomkl.cli.options import AlgorithmOptions, PipeOptions, RowOptions, UsageError, check_output, fail, naming, say
+from bomkl.cli.output import ProgressTable, json_text, print_result
 from bomkl.cli.rows import MOST_CLASSES, Inputs, open_for_learning, report_skipped, schema_of, valid_notes
 from bomkl.cli.settings import RunSettings, read_settings
-from bomkl.cli.signals import EXIT_INTERRUPTED, EXIT_TERMINATED, Deferred, Stopped
+from bomkl.cli.signals import Deferred, Stopped
 
 if TYPE_CHECKING:
     from bomkl.evaluate import Progress, ProgressiveValidation
@@ -67,8 +66,8 @@ def train(
     """Learn from rows and save the model.
 
     With --checkpoint-every, the run can be killed at any moment: the same command with --resume continues from the last
-    checkpoint, and the result is the same model as without the interruption. Ctrl-C and SIGTERM save the model too.
-    From a pipe, the model learns as rows arrive.
+    checkpoint, and the result is the same model as without the interruption. Ctrl-C, SIGTERM and a closed terminal
+    save the model too. From a pipe, the model learns as rows arrive.
     """
     check_output("--output", output, replaced=True)
     if predictions == "-" and json_lines:
@@ -98,24 +97,21 @@ def train(
                 run = _Run.begin(settings, pipe, inputs, output, passes, resume, start_from)
             run.only_new = only_new
             with _predictions_file(predictions, run):
-                for record in run.learn(passes, checkpoint_every, signals, table):
-                    table.show(record)
-                    if json_lines:
-                        print(json_text(record.to_dict()), flush=True)
+                run.learn(passes, checkpoint_every, signals, table, json_lines)
         except Stopped:
             pass
         if run is not None:
             report_skipped(run.stream)
         if signals.received:
             _say_stopped(run, output)
-            sys.exit(EXIT_INTERRUPTED if signals.received == signal.SIGINT else EXIT_TERMINATED)
+            sys.exit(128 + signals.received)
 
 
 def _say_stopped(run: _Run | None, output: str) -> None:
     if run is not None and run.validation.tally.rows:
-        print(f"bomkl: stopped; {output} holds every row learned so far, and --resume goes on.", file=sys.stderr)
+        say(f"bomkl: stopped; {output} holds every row learned so far, and --resume goes on.")
     else:
-        print("bomkl: stopped before the model learned from any row.", file=sys.stderr)
+        say("bomkl: stopped before the model learned from any row.")
 
 
 def evaluate(
@@ -149,7 +145,7 @@ def evaluate(
         for record in new:
             table.show(record)
             if json_lines:
-                print(json_text(record.to_dict()), flush=True)
+                print_result(json_text(record.to_dict()))
             records.append(record)
             if plot is None:
                 del records[:-1]
@@ -164,7 +160,7 @@ def evaluate(
     report_skipped(stream)
     last = records[-1]
     if not json_lines:
-        print(f"rows\t{last.rows}\n{last.metric}\t{last.error:.6f}\nsupport vectors\t{last.support_vectors}")
+        print_result(f"rows\t{last.rows}\n{last.metric}\t{last.error:.6f}\nsupport vectors\t{last.support_vectors}")
     if plot is not None:
         from bomkl.plots import plot_progress
 
@@ -229,16 +225,23 @@ class _Run:
         return run
 
     def learn(
-        self, passes: int, checkpoint_every: int | None, signals: Deferred, table: ProgressTable
-    ) -> Iterator[Progress]:
+        self, passes: int, checkpoint_every: int | None, signals: Deferred, table: ProgressTable, json_lines: bool
+    ) -> None:
         """Learn from the rows that are left and save the model; on a signal, save it after the block at hand."""
+
+        def show(records: list[Progress]) -> None:
+            for record in self._noted(records):
+                table.show(record)
+                if json_lines:
+                    print_result(json_text(record.to_dict()))
+
         try:
             with signals.waiting():
                 self._check_complete_pass()
             while self.done_passes < passes:
                 saved = self.row
                 for block in self._blocks(signals):
-                    yield from self._noted(self._learn_block(block))
+                    show(self._learn_block(block))
                     _check_classes(self.validation.estimator, self.stream)
                     if self.predictions is not None:
                         self.predictions.flush()
@@ -251,16 +254,18 @@ class _Run:
                     self._refuse_other_rows()
                 self.done_passes, self.row = self.done_passes + 1, 0
                 self.whole, self.fingerprint = self.fingerprint, type(self.fingerprint)()
-            yield from self._noted(self.validation.finish())
+            show(self.validation.finish())
             self.save()
         except Stopped:
             if self.learned_here or not os.path.exists(self.output):
                 self.save()
             raise
-        except (ValueError, OSError):
+        except (ValueError, OSError) as error:
             if self.learned_here and not self.refused:
+                if isinstance(error, OSError):
+                    self.predictions = None  # it may be they that cannot be written, and the model still can
                 self.save()
-                print(f"bomkl: {self.output} holds the rows before the error, and --resume goes on.", file=sys.stderr)
+                say(f"bomkl: {self.output} holds the rows before the error, and --resume goes on.")
             raise
 
     def _learn_block(self, block: Block) -> list[Progress]:
@@ -365,14 +370,17 @@ class _Predictions:
 
     def __init__(self, file: Any) -> None:
         self._file = file
+        self._name = "standard output" if file is sys.stdout else file.name
 
     def add(self, predictions: Any) -> None:
-        self._file.writelines(f"{each}\n" for each in predictions.tolist())
+        with naming(self._name):
+            self._file.writelines(f"{each}\n" for each in predictions.tolist())
 
     def flush(self, to_disk: bool = False) -> None:
-        self._file.flush()
-        if to_disk and self._file is not sys.stdout:
-            os.fsync(self._file.fileno())
+        with naming(self._name):
+            self._file.flush()
+            if to_disk and self._file is not sys.stdout:
+                os.fsync(self._file.fileno())
 
 
 @contextlib.contextmanager
@@ -383,6 +391,7 @@ def _predictions_file(path: str | None, run: _Run) -> Iterator[None]:
         return
     with contextlib.ExitStack() as stack:
         file: Any = sys.stdout
+        stack.enter_context(naming(path))
         if path != "-":
             learned = run.validation.tally.rows
             if learned:

@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO, get_args, get_origin, get_type_hints
 
 import typer
 from typer.models import OptionInfo
@@ -165,12 +165,13 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         try:
             with stopped_by_signals(), open_outputs():
                 function(**values)
-                sys.stdout.flush()
+                with naming("standard output"):
+                    sys.stdout.flush()
         except BrokenPipeError:
-            _give_up_output()  # the reader, such as head, has all it wants
+            _give_up(sys.stdout)  # the reader, such as head, has all it wants
             sys.exit(EXIT_BROKEN_PIPE)
         except Stopped as stop:
-            _give_up_output()
+            _give_up(sys.stdout)
             sys.exit(stop.exit_code)
         except MemoryError:
             fail("out of memory. Use a smaller --budget, or give one: it bounds what a model needs")
@@ -178,7 +179,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             fail(_message(error), EXIT_USAGE)
         except (ValueError, OSError) as error:
             if isinstance(error, OSError):
-                _give_up_output()
+                _give_up(sys.stdout)
             fail(_message(error))
         except RecursionError:
             fail("the data or the settings are nested too deeply")
@@ -231,13 +232,32 @@ class _Closed(io.TextIOBase):
         raise OSError(errno.EBADF, "cannot be written to: it is closed", "standard output")
 
 
-def _give_up_output() -> None:
-    """Write nothing to standard output again, at exit neither: it would fail once more."""
+def _give_up(output: TextIO) -> None:
+    """Write nothing to an output again, at exit neither, if it fails: it would fail once more."""
     with contextlib.suppress(OSError, AttributeError, ValueError):
-        sys.stdout.flush()
+        output.flush()
         return
     with contextlib.suppress(OSError, AttributeError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), output.fileno())
+
+
+@contextlib.contextmanager
+def naming(what: str) -> Iterator[None]:
+    """Let an error of the system that names no file name what was written to."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = what
+        raise
+
+
+def say(message: str) -> None:
+    """Print a line to standard error; where it can no longer be written to, the work goes on without."""
+    try:
+        print(message, file=sys.stderr, flush=True)
+    except OSError:
+        _give_up(sys.stderr)
 
 
 @contextlib.contextmanager
@@ -279,8 +299,7 @@ def check_output(option: str, path: str, replaced: bool = False) -> None:
 
 def fail(message: str, code: int = EXIT_FAILED) -> NoReturn:
     """Say what is wrong, in one line, and leave."""
-    with contextlib.suppress(OSError):
-        print(f"bomkl: error: {printable(message)}", file=sys.stderr)
+    say(f"bomkl: error: {printable(message)}")
     sys.exit(code)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from bomkl.cli.options import check_output
+from bomkl.cli.options import check_output, naming, say
 
 if TYPE_CHECKING:
     from bomkl.evaluate import Progress
@@ -49,11 +49,18 @@ def plain(value: Any) -> Any:
 def writing(option: str, path: str) -> Iterator[TextIO]:
     """Open a file to write, or standard output for ``-``; one that cannot be written is refused."""
     if path == "-":
-        yield sys.stdout
+        with naming("standard output"):
+            yield sys.stdout
         return
     check_output(option, path)
-    with open(path, "w", encoding="utf-8", newline="") as file:
+    with naming(path), open(path, "w", encoding="utf-8", newline="") as file:
         yield file
+
+
+def print_result(text: str) -> None:
+    """Write a line to standard output at once."""
+    with naming("standard output"):
+        print(text, flush=True)
 
 
 class ProgressTable:
@@ -80,17 +87,12 @@ class ProgressTable:
         if self._quiet or record.rows == self._rows:
             return
         if not self._begun:
-            print(
-                f"{'rows':>12} {short_name(record.metric):>11} {'since last':>11} {'SVs':>9}  top kernel",
-                file=sys.stderr,
-            )
+            say(f"{'rows':>12} {short_name(record.metric):>11} {'since last':>11} {'SVs':>9}  top kernel")
             self._begun = True
         self._rows = record.rows
-        print(
+        say(
             f"{record.rows:>12} {record.error:>11.4f} {record.error_since_last:>11.4f} {record.support_vectors:>9}"
-            f"  {record.top_kernel}",
-            file=sys.stderr,
-            flush=True,
+            f"  {record.top_kernel}"
         )
 
 

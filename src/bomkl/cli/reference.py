@@ -24,7 +24,7 @@ complete commands and options.
 | 0 | success |
 | {options.EXIT_FAILED} | bad data or a bad model |
 | {options.EXIT_USAGE} | wrong options or settings |
-| {signals.EXIT_INTERRUPTED}, {signals.EXIT_TERMINATED} | stopped by Ctrl-C or SIGTERM |
+| {signals.EXIT_HUNG_UP}, {signals.EXIT_INTERRUPTED}, {signals.EXIT_TERMINATED} | stopped by a closed terminal (SIGHUP), Ctrl-C or SIGTERM |
 | {options.EXIT_BROKEN_PIPE} | the program that reads the output has stopped, such as `head` |
 
 You can also put settings into a TOML file and name it with `--config`. Command-line options override the file:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bomkl.cli.options import PipeOptions, in_options, printable
+from bomkl.cli.options import PipeOptions, in_options, printable, say
 from bomkl.cli.settings import RunSettings, stream_arguments, takes_new_classes, takes_tables
 
 if TYPE_CHECKING:
@@ -136,4 +135,4 @@ def report_skipped(stream: Stream) -> None:
     """Say how many bad lines were skipped, if any."""
     if stream.skipped:
         first = printable(in_options(str(stream.first_skipped)))
-        print(f"bomkl: {stream.skipped} bad lines were skipped; the first: {first}", file=sys.stderr)
+        say(f"bomkl: {stream.skipped} bad lines were skipped; the first: {first}")

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM: a command stops with its exit code, and a training run saves first."""
+"""SIGINT, SIGTERM and SIGHUP: a command stops with its exit code, and a training run saves first."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
-EXIT_INTERRUPTED, EXIT_TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
-_NUMBERS = (signal.SIGINT, signal.SIGTERM)
+EXIT_INTERRUPTED, EXIT_TERMINATED, EXIT_HUNG_UP = 130, 143, 129
+_HANG_UP = getattr(signal, "SIGHUP", None)  # not on Windows
+_NUMBERS = tuple(each for each in (signal.SIGINT, signal.SIGTERM, _HANG_UP) if each is not None)
 _SAME_REQUEST = 1.0  # seconds
 
 
@@ -95,7 +96,9 @@ def _handled_by(handler: Any) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():  # only the main thread may set handlers
         yield
         return
-    before = {number: signal.signal(number, handler) for number in _NUMBERS}
+    # A terminal that is closed sends SIGHUP, which nohup has told the process to ignore
+    numbers = [each for each in _NUMBERS if each != _HANG_UP or signal.getsignal(each) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:

@@ -153,8 +153,9 @@ async def _run(app: Any, host: str, sockets: list[socket.socket]) -> None:
         server.should_exit = True
 
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+            loop.add_signal_handler(number, stop)
     serving = asyncio.create_task(server.serve(sockets))
     while not (server.started or serving.done()):
         await asyncio.sleep(0.01)
