@@ -688,6 +688,38 @@ def test_a_table_learned_here_predicts_in_python_and_the_reverse(tmp_path):
     np.testing.assert_array_equal(np.array([line.split("\t") for line in lines], float), model.predict_proba(frame))
 
 
+def test_columns_of_mixed_kinds_are_texts_if_told_so_in_blocks_of_any_size(tmp_path):
+    rows = tmp_path / "rows.csv"
+    rows.write_text("flag,day,x,label\ntrue,2024-01-01,1,0\nmaybe,soon,2,1\nfalse,2024-01-02,3,0\n")
+    for size in (1, 1024):
+        refused = bomkl("train", rows, "-o", tmp_path / "m", "-q", "--block-rows", size)
+        assert refused.exit_code == 1
+        told = "rows.csv:3: column flag: neither true nor false, although the first value of this column is: 'maybe'."
+        assert told in refused.stderr
+        assert "with --strings" in refused.stderr
+        texts = ["--strings", "flag", "--strings", "day", "--strings", "label"]
+        assert bomkl("train", rows, "-o", tmp_path / f"m{size}", "-q", "--block-rows", size, *texts).exit_code == 0
+    assert (tmp_path / "m1").read_bytes() == (tmp_path / "m1024").read_bytes()
+    kinds = modelfile.load(tmp_path / "m1").encoder_.kinds_
+    assert kinds == {"flag": "category", "day": "category", "x": "number"}
+    assert bomkl("predict", tmp_path / "m1", rows).exit_code == 0
+
+
+def test_a_pipe_with_times_of_day_is_a_table(tmp_path):
+    text = "when,label\n" + "2024-01-01 10:05,1\n2024-01-02 11:06,0\n" * 5
+    assert bomkl("train", "-", "-o", tmp_path / "m", "-q", input=text).exit_code == 0
+    assert modelfile.load(tmp_path / "m").encoder_.kinds_ == {"when": "date"}
+
+
+def test_a_column_without_values_in_python_is_told_by_its_first_value_here(tmp_path):
+    model = AutoMKLClassifier(budget=10).partial_fit([{"a": None, "b": 1.0}, {"a": None, "b": 2.0}], [0, 1])
+    modelfile.save(model, tmp_path / "m")
+    rows = tmp_path / "rows.csv"
+    rows.write_text("a,b\n1.5,2\n")
+    found = bomkl("predict", tmp_path / "m", rows, "-k", "margins").stdout
+    assert found == f"{model.decision_function([{'a': 1.5, 'b': 2.0}])[0]}\n"
+
+
 def test_a_model_of_a_matrix_still_reads_svmlight(svm, tmp_path):
     X, y = make_rows(500)
     modelfile.save(AutoMKLClassifier(budget=50, random_state=0).fit(X, y), tmp_path / "m")

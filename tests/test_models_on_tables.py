@@ -133,6 +133,21 @@ def test_bad_tables_are_named_and_change_nothing(kind, change, message):
 
 
 @ALL
+def test_frames_with_some_sparse_columns_are_tables(kind):
+    model, X, y = fitted(kind)
+    expected = model.fit(X.assign(flag=(np.arange(len(X)) % 3 == 0).astype(float)), y).predict(X.assign(flag=1.0))
+    dummies = pd.arrays.SparseArray(np.arange(len(X)) % 3 == 0, dtype=pd.SparseDtype(float, 0.0))
+    found = model.fit(X.assign(flag=dummies), y).predict(X.assign(flag=1.0))
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_table_that_is_not_in_memory_is_refused_with_advice():
+    pl = pytest.importorskip("polars")
+    with pytest.raises(ValueError, match=r"Got LazyFrame; pass what its collect\(\) gives"):
+        AutoMKLClassifier().partial_fit(pl.DataFrame({"a": [1, 2]}).lazy(), [0, 1])
+
+
+@ALL
 def test_one_row_as_a_list_of_dicts(kind):
     table = [{"a": 1.0, "b": 2.0}, {"a": 2.0, "b": 0.5}]
     model = kind(random_state=0).partial_fit(table, [0, 1])

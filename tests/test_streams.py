@@ -22,6 +22,7 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 from bomkl._stream_options import StreamOptions
 from bomkl.streams import BadLineError, Schema, StreamError, open_stream
 from bomkl.streams.errors import BadLines
+from bomkl.streams.formats import format_of
 from bomkl.streams.reading import Reading
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -104,6 +105,97 @@ def test_compression_is_seen_by_content_and_formats_are_seen_by_content(tmp_path
     X, y = rows_of(open_stream(path))
     np.testing.assert_array_equal(X, data[0])
     np.testing.assert_array_equal(y, data[1])
+
+
+@pytest.mark.parametrize(
+    ("head", "format"),
+    [
+        (b"id,when,label\n1,2024-01-01 10:05,yes\n", "csv"),
+        (b"label,when\n1,2024-01-01 10:05\n", "csv"),
+        (b"when\n2024-01-01 10:05\n", "csv"),
+        (b"label\ttime\n1\t10:05\n", "tsv"),
+        (b"# rows\n\n+1 qid:3 1:2\n", "svmlight"),
+        (b"1:0.5 2:3\n", "svmlight"),
+        (b"1e-05 1:2\n", "svmlight"),
+        (b"cat 1:2 3:4\n", "svmlight"),
+        (b"1\n1 x:3\n-1 3:2\n", "svmlight"),
+        (b'[\n {"a": 1}]', "jsonl"),
+    ],
+)
+def test_a_time_of_day_does_not_look_like_svmlight(head, format):
+    assert format_of("-", head) == format
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("rows.csv", b"a,label\ncaf\xe9,1\n", "rows.csv:2: not UTF-8: .* iconv -f latin1 -t utf-8"),
+        ("rows.csv", "a,label\nb,1\n".encode("utf-16"), "rows.csv:1: not UTF-8: .* iconv -f utf-16 -t utf-8"),
+        ("rows.csv", b"a,label\r1,1\r2,0\r", "rows.csv:1: lines must end with a line feed"),
+        ("rows.csv", b"a;b;label\n1;2;0\n", "Does ';' separate the columns. Say so with 'delimiter'"),
+        ("rows.txt", b"1 |f a:1 b:2\n-1 |f a:2\n", "the format of Vowpal Wabbit, which is not read here"),
+        ("rows.json", b'[{"a": 1, "label": 0}]', "rows.json:1: not a JSON object: .* jq -c"),
+        ("rows.jsonl", b'[\n{"a": 1, "label": 0}\n]', "rows.jsonl:1: not JSON .* jq -c"),
+    ],
+)
+def test_errors_say_what_to_do(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(StreamError, match=message):
+        list(open_stream(tmp_path / name, as_tables=True))
+
+
+def test_a_quote_without_an_end_costs_its_line_only(tmp_path):
+    lines = [f"{row},x,{row % 2}" for row in range(50_000)]
+    lines[100] = '3,"oops,0'  # the reader of the csv module gives up after 131,072 characters
+    lines[49_990] = '3,"oops,0'  # and here at the end of the file
+    lines[50:52] = ['1,"a text', 'of two lines",1']
+    stream = table(tmp_path, "a,b,label\n" + "\n".join(lines) + "\n", on_bad_line="skip", as_tables=True)
+    assert sum(len(y) for _, y in stream) == 50_000 - 3
+    assert stream.skipped == 2
+    assert "rows.csv:102: a text of more than 131072 characters begins here" in str(stream.first_skipped)
+    wrong = table(tmp_path, "a,label\n1,0\n" + '2,"x\n' + "3,1\n", on_bad_line="stop")
+    with pytest.raises(BadLineError, match=r"rows.csv:3: a quoted text begins here and has no end: '2,\"x'"):
+        list(wrong)
+
+
+def test_many_quotes_without_an_end(tmp_path):
+    text = "a,label\n" + 'x,"\n1,0\n' * 3000
+    stream = table(tmp_path, text, on_bad_line="skip", as_tables=True)
+    assert sum(len(y) for _, y in stream) + stream.skipped >= 3000
+
+
+@pytest.mark.parametrize("block_rows", [1, 2, 100])
+def test_the_first_value_tells_what_a_column_holds_in_blocks_of_any_size(tmp_path, block_rows):
+    text = "f,d,x,label\n,,1,0\ntrue,2024-01-01,2,1\nFALSE,,3,0\nmaybe,2024-01-02,4,0\ntrue,soon,5,1\n"
+    settings = {"as_tables": True, "missing": "keep", "block_rows": block_rows}
+    rule = "although the first value of this column is"
+    with pytest.raises(BadLineError, match=f"rows.csv:5: column f: neither true nor false, {rule}: 'maybe'. Skip"):
+        list(table(tmp_path, text, **settings))
+    stream = table(tmp_path, text, on_bad_line="skip", **settings)
+    blocks = [X for X, _ in stream]
+    assert [cell for X in blocks for cell in X["f"]] == [None, True, False]
+    assert [cell for X in blocks for cell in X["d"]] == [None, "2024-01-01", None]
+    assert stream.skipped == 2
+    stream = table(tmp_path, text, strings=["f", "d"], **settings)
+    assert [cell for X, _ in stream for cell in X["f"]] == [None, "true", "FALSE", "maybe", "true"]
+
+
+def test_texts_of_a_table_with_types_are_texts(tmp_path):
+    codes, numbers = ["01", None, "02"], ["1_0", "2", "3"]
+    columns = {
+        "zip": codes,
+        "shop": pyarrow.array([7, 8, 7]).dictionary_encode(),
+        "label": ["1", "0", "1"],
+        "w": numbers,
+    }
+    with pyarrow.ipc.new_file(str(tmp_path / "rows.arrow"), pyarrow.table(columns).schema) as sink:
+        sink.write_table(pyarrow.table(columns))
+    settings = {"as_tables": True, "missing": "keep"}
+    [(X, y)] = open_stream(tmp_path / "rows.arrow", ignore=["w"], **settings)
+    assert X == {"zip": ["01", None, "02"], "shop": ["7", "8", "7"]}
+    assert y.tolist() == [1, 0, 1]  # classes are named alike in all formats
+    with pytest.raises(BadLineError, match="the weight is not a number: '1_0'"):
+        list(open_stream(tmp_path / "rows.arrow", weight="w", **settings))
 
 
 @pytest.mark.parametrize("compress", COMPRESSIONS)
@@ -329,7 +421,7 @@ def test_quotes_line_ends_byte_order_mark_and_wide_characters(tmp_path):
         (",2,1", r"rows.csv:3: column a: the value is missing: ''"),
         ("NA,2,1", r"rows.csv:3: column a: the value is missing: 'NA'"),
         ("1,2,", r"rows.csv:3: column label: the label is missing: ''"),
-        ('1,2,"1"x', r"rows.csv:3: .* expected after"),
+        ('1,2,"1"x', r"rows.csv:3: a quoted text must end where its column ends; .*: '1,2,\"1\"x'"),
     ],
 )
 def test_bad_rows_of_a_table(tmp_path, row, message):

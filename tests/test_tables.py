@@ -250,6 +250,39 @@ def test_every_make_of_table_gives_the_same_rows():
         np.testing.assert_array_equal(TableEncoder(target="number").fit_transform(table, y), expected, err_msg=make)
 
 
+def test_columns_of_categories_hold_categories_whatever_they_look_like():
+    pa = pytest.importorskip("pyarrow")
+    numbers, truths, days = [3, 1, 3], [True, False, True], ["2024-01-01", "2024-01-02", "2024-01-01"]
+    frame = pd.DataFrame({"n": numbers, "t": truths, "d": days, "cut": pd.cut([1.0, 5.0, 1.5], [0, 2, 9])})
+    frame = frame.astype("category")
+    kinds = TableEncoder().fit(frame).kinds_
+    assert kinds == dict.fromkeys(frame.columns, "category")
+    as_texts = frame.astype(str)
+    declared = TableEncoder(types=kinds)
+    np.testing.assert_array_equal(TableEncoder().fit_transform(frame), declared.fit_transform(as_texts))
+    encoder = TableEncoder().fit(frame)
+    np.testing.assert_array_equal(encoder.transform(frame), encoder.transform(as_texts.to_dict("records")))
+    late = pd.concat([frame[:0].astype(object), frame.astype(object)]).astype("category")
+    late.iloc[0] = None  # the first value of a column comes later
+    assert set(TableEncoder().fit(late).kinds_.values()) == {"category"}
+    arrow = pa.table({"n": pa.array(numbers).dictionary_encode(), "d": pa.array(days).dictionary_encode()})
+    assert set(TableEncoder().fit(arrow).kinds_.values()) == {"category"}
+    pl = pytest.importorskip("polars")
+    polars = pl.DataFrame({"d": pl.Series(days, dtype=pl.Categorical), "e": pl.Series(days, dtype=pl.Enum(days[:2]))})
+    assert set(TableEncoder().fit(polars).kinds_.values()) == {"category"}
+
+
+def test_periods_are_the_moments_they_begin():
+    periods = pd.DataFrame(
+        {"month": pd.period_range("2024-01", periods=5, freq="M").to_series().mask(np.arange(5) == 2)}
+    )
+    moments = pd.DataFrame({"month": periods["month"].dt.to_timestamp()})
+    np.testing.assert_array_equal(TableEncoder().fit_transform(periods), TableEncoder().fit_transform(moments))
+    encoder = TableEncoder().fit(moments)
+    row = {"month": pd.Period("2024-04", "M")}
+    np.testing.assert_array_equal(encoder.transform(row), encoder.transform({"month": "2024-04-01"}))
+
+
 def test_plain_numbers_stay_what_they_are():
     frame = pd.DataFrame({"a": [1, 2, 3], "b": [0.5, 1.5, 2.5], "c": [True, False, True]})
     encoder = TableEncoder(target="number")

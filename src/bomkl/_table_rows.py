@@ -155,5 +155,5 @@ class TableRows:
 
 
 def _is_sparse_frame(X: Any) -> bool:
-    dtypes = getattr(X, "dtypes", None)
-    return hasattr(X, "iloc") and dtypes is not None and any(str(dtype).startswith("Sparse") for dtype in dtypes)
+    dtypes = X.dtypes if hasattr(X, "iloc") and hasattr(X, "columns") else ()
+    return len(dtypes) > 0 and all(str(dtype).startswith("Sparse") for dtype in dtypes)

@@ -30,6 +30,9 @@ _OPTION_NAMES = {
     "categorical='hash'": "--categorical hash",
     "categorical='error'": "--categorical error",
     "with 'ignore'": "with --ignore",
+    "with 'strings'": "with --strings",
+    "with 'delimiter'": "with --delimiter",
+    "on_bad_line='skip'": "--on-bad-line skip",
     "The 'n_features' parameter of open_stream": "--features",
     "missing='skip'": "--missing skip",
 }

@@ -13,6 +13,7 @@ from typer.models import ArgumentInfo, OptionInfo
 from bomkl.cli import options, signals
 from bomkl.cli.app import app
 
+_STOPPED = f"{signals.EXIT_HUNG_UP}, {signals.EXIT_INTERRUPTED}, {signals.EXIT_TERMINATED}"
 _HEAD = f"""# Command line
 
 Results go to standard output, everything else to standard error. Commands that read rows accept files, folders,
@@ -24,7 +25,7 @@ complete commands and options.
 | 0 | success |
 | {options.EXIT_FAILED} | bad data or a bad model |
 | {options.EXIT_USAGE} | wrong options or settings |
-| {signals.EXIT_HUNG_UP}, {signals.EXIT_INTERRUPTED}, {signals.EXIT_TERMINATED} | stopped by a closed terminal (SIGHUP), Ctrl-C or SIGTERM |
+| {_STOPPED} | stopped by a closed terminal (SIGHUP), Ctrl-C or SIGTERM |
 | {options.EXIT_BROKEN_PIPE} | the program that reads the output has stopped, such as `head` |
 
 You can also put settings into a TOML file and name it with `--config`. Command-line options override the file:

@@ -103,7 +103,8 @@ def _schema_of_estimator(estimator: Any) -> Schema:
     if not takes_tables(estimator):
         return Schema(estimator.n_features_in_)
     kinds = estimator.encoder_.kinds_
-    columns = tuple(Column(str(name), "number" if kind == "number" else "text") for name, kind in kinds.items())
+    told = {"category": "text", None: "unknown"}
+    columns = tuple(Column(str(name), told.get(kind, kind)) for name, kind in kinds.items())
     return Schema(len(columns), columns)
 
 

@@ -56,12 +56,19 @@ class RunSettings:
         with usage():
             estimator = make_estimator(self.algorithm, self.budget)
             estimator.set_params(random_state=self.seed)
+            if texts := self._text_columns():
+                estimator.set_params(types=dict.fromkeys(texts, "category"))
             for name, text in self.parameters.items():
                 set_parameter(estimator, name, text)
             estimator._check_parameters()
             if hasattr(estimator, "_kernel_list"):
                 estimator._kernel_list()
         return estimator
+
+    def _text_columns(self) -> list[str]:
+        """Columns of features that hold texts, whatever they look like."""
+        others = {self.rows.get("label", "label"), self.rows.get("weight"), *self.rows.get("ignore", ())}
+        return [name for name in self.rows.get("strings", ()) if name not in others]
 
     def check(self) -> None:
         """Refuse settings that no rows could make good."""

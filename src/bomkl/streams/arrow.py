@@ -8,6 +8,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from bomkl.streams.columns import text_of
 from bomkl.streams.errors import StreamError
 from bomkl.streams.labels import Cells
 from bomkl.streams.parts import Part, Table
@@ -109,8 +110,14 @@ def _arrow_cells(column: Any, name: str, reading: Reading) -> Cells:
         numbers: Cells = column.cast(pyarrow.float64(), safe=False).to_numpy(zero_copy_only=False)
         return numbers
     if types.is_dictionary(kind) or types.is_string(kind) or types.is_large_string(kind) or types.is_null(kind):
-        texts: Cells = column.to_pylist()
-        return texts
+        texts: list[Any] = column.to_pylist()
+        if types.is_null(kind) or not reading.options.as_tables:
+            return texts
+        if types.is_dictionary(kind):  # of categories, which may be numbers
+            texts = [None if cell is None else text_of(cell) for cell in texts]
+        typed = np.empty(len(texts), dtype=object)
+        typed[:] = texts
+        return typed
     raise StreamError(
         f"{reading.file}: column {name}: {kind} is neither a number nor a string; leave it out with 'ignore'"
     )

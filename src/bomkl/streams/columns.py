@@ -16,9 +16,12 @@ from bomkl._validation import nearest
 from bomkl.streams.errors import BadLineError, BadLines, StreamError
 from bomkl.streams.labels import Cells, Lines, is_missing, plain_numbers, to_number
 from bomkl.streams.reading import listed
-from bomkl.streams.schema import Column, Schema
+from bomkl.streams.schema import Column, Kind, Schema
+from bomkl.tables import cells as cell_types
 
-Refuse = Callable[[int, str, str], None]
+Refuse = Callable[..., None]
+_WRONG = {"number": "not a number", "boolean": "neither true nor false", "date": "not a date"}
+_ADVICE = "Skip such lines with on_bad_line='skip', or take the whole column as texts with 'strings'."
 
 
 def infer_column(name: str, cells: Cells, options: StreamOptions, file: str) -> Column:
@@ -37,21 +40,28 @@ def infer_column(name: str, cells: Cells, options: StreamOptions, file: str) -> 
 
 def first_value(cells: Cells) -> int | None:
     """Find the first cell with a value; the first of all where the table itself says what it holds."""
-    if isinstance(cells, np.ndarray):
+    if isinstance(cells, np.ndarray) and cells.dtype.kind != "O":
         return 0
     return next((row for row, cell in enumerate(cells) if not is_missing(cell)), None)
 
 
 def decide_column(column: Column, cells: Cells, options: StreamOptions) -> Column:
-    """Tell from its first value whether a column of a table holds numbers: so blocks of any size agree."""
+    """Tell from its first value what a column of a table holds: so blocks of any size agree."""
     row = first_value(cells)
     if column.kind != "unknown" or row is None:
         return column
-    if isinstance(cells, np.ndarray):
-        number = cells.dtype.kind == "f"
-    else:
-        number = not isinstance(cells[row], bool) and _is_number(cells[row])
-    return replace(column, kind="number" if number and column.name not in options.strings else "text")
+    return replace(column, kind="text" if column.name in options.strings else _kind_of(cells, row))
+
+
+def _kind_of(cells: Cells, row: int) -> Kind:
+    typed = isinstance(cells, np.ndarray)  # texts of a table with types are texts even if they look like numbers
+    if isinstance(cells, np.ndarray) and cells.dtype.kind != "O":
+        kinds: dict[str, Kind] = {"f": "number", "M": "date"}
+        return kinds.get(cells.dtype.kind, "text")
+    if not typed and not isinstance(cells[row], bool) and _is_number(cells[row]):
+        return "number"
+    kind = cell_types.kind_of(cells[row])
+    return kind if kind == "boolean" or kind == "date" else "text"
 
 
 def widen_column(column: Column, cells: Cells, options: StreamOptions, file: str) -> Column:
@@ -60,7 +70,7 @@ def widen_column(column: Column, cells: Cells, options: StreamOptions, file: str
         return decide_column(column, cells, options)
     if column.kind != "vocabulary":
         return column
-    new = sorted({_text(cell) for cell in cells if not is_missing(cell)} - set(column.values))
+    new = sorted({text_of(cell) for cell in cells if not is_missing(cell)} - set(column.values))
     if len(column.values) + len(new) > options.max_values:
         raise StreamError(
             f"{file}: column {column.name}: has more than {options.max_values} different strings; "
@@ -94,7 +104,7 @@ def encode_columns(
             for row, cell in enumerate(values):
                 if is_missing(cell):
                     missing(row, column.name)
-                elif (position := place.get(_text(cell))) is not None:
+                elif (position := place.get(text_of(cell))) is not None:
                     dense[row, position] = 1.0
             at += len(column.values)
         else:
@@ -123,13 +133,15 @@ def table_columns(
             found[column.name] = _numbers(values, column.name, options, refuse, missing)
         elif isinstance(values, np.ndarray) and values.dtype.kind == "M":
             found[column.name] = values
+        elif column.kind in ("boolean", "date"):
+            found[column.name] = _checked_cells(values, column, refuse, missing)
         else:
             texts = []
             for row, cell in enumerate(values):
                 gap = is_missing(cell)
                 if gap:
                     missing(row, column.name)
-                texts.append(None if gap else cell if isinstance(cell, bool) else _text(cell))
+                texts.append(None if gap else cell if isinstance(cell, bool) else text_of(cell))
             found[column.name] = texts
     return found
 
@@ -155,10 +167,10 @@ def _reports(
 ) -> tuple[Refuse, Callable[[int, str], None]]:
     """Give what is to be done with a cell that cannot be read, and with one that is missing."""
 
-    def refuse(row: int, name: str, reason: str) -> None:
+    def refuse(row: int, name: str, reason: str, advice: str = "") -> None:
         if keep[row]:
             keep[row] = False
-            bad.report(BadLineError(file, int(lines[row]), reason, column=name, text=str(cells[name][row])))
+            bad.report(BadLineError(file, int(lines[row]), reason, name, str(cells[name][row]), advice))
 
     def missing(row: int, name: str) -> None:
         if options.missing == "error":
@@ -179,11 +191,7 @@ def _numbers(
             try:
                 numbers[row] = to_number(cell)
             except (ValueError, TypeError):
-                refuse(
-                    row,
-                    name,
-                    "not a number, although the first value of this column is" if options.as_tables else "not a number",
-                )
+                _refuse_kind(row, name, "number", refuse) if options.as_tables else refuse(row, name, _WRONG["number"])
     if not np.isfinite(numbers).all():
         for at in np.flatnonzero(np.isinf(numbers)):
             refuse(int(at), name, "not a finite number")
@@ -194,6 +202,32 @@ def _numbers(
     return numbers
 
 
+def _checked_cells(
+    cells: Cells, column: Column, refuse: Refuse, missing: Callable[[int, str], None]
+) -> list[bool | str | None]:
+    """Truth values, or dates as they are, which the model reads."""
+    found: list[bool | str | None] = []
+    for row, cell in enumerate(cells):
+        value = None
+        if is_missing(cell):
+            missing(row, column.name)
+        else:
+            try:
+                if column.kind == "boolean":
+                    value = bool(cell_types.boolean(cell))
+                else:
+                    cell_types.days(cell)
+                    value = cell
+            except ValueError:
+                _refuse_kind(row, column.name, column.kind, refuse)
+        found.append(value)
+    return found
+
+
+def _refuse_kind(row: int, name: str, kind: Kind, refuse: Refuse) -> None:
+    refuse(row, name, f"{_WRONG[kind]}, although the first value of this column is", _ADVICE)
+
+
 def _hashed(cells: Cells, name: str, buckets: int, missing: Callable[[int, str], None]) -> sparse.csr_array:
     """One signed entry a row, at the bucket of the hash of "name=value" (Weinberger et al., 2009)."""
     places: dict[str, tuple[int, float]] = {}
@@ -202,7 +236,7 @@ def _hashed(cells: Cells, name: str, buckets: int, missing: Callable[[int, str],
         if is_missing(cell):
             missing(row, name)
             continue
-        text = _text(cell)
+        text = text_of(cell)
         if text not in places:
             code = int(murmurhash3_32(f"{name}={text}".encode(), seed=0))
             places[text] = abs(code) % buckets, 1.0 if code >= 0 else -1.0
@@ -212,7 +246,8 @@ def _hashed(cells: Cells, name: str, buckets: int, missing: Callable[[int, str],
     return sparse.csr_array((signs, (rows, columns)), shape=(len(cells), buckets))
 
 
-def _text(cell: Any) -> str:
+def text_of(cell: Any) -> str:
+    """Give the name of a category: a whole number without a decimal point."""
     if isinstance(cell, float | np.floating) and float(cell).is_integer():
         return str(int(cell))
     return cell.strip() if isinstance(cell, str) else str(cell)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
+from collections import deque
 from collections.abc import Iterator
 from itertools import chain
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from bomkl.streams.errors import BadLineError
 from bomkl.streams.labels import Cells
@@ -17,8 +18,7 @@ def read_delimited(file: BinaryIO, reading: Reading) -> Iterator[Part]:
     """Read CSV or TSV, quoted as RFC 4180 says."""
     options = reading.options
     delimiter = options.delimiter or ("\t" if options.format == "tsv" else ",")
-    reader = csv.reader(utf8_lines(file, reading), delimiter=delimiter, strict=True)
-    rows = _delimited_rows(reader, reading)
+    rows = _delimited_rows(utf8_lines(file, reading), delimiter, reading)
     first = next((row for row in rows if row is not None), None)
     if first is None:
         return
@@ -59,14 +59,39 @@ def _positions(width: int, reading: Reading) -> list[str]:
     return [str(position) for position in range(width)]
 
 
-def _delimited_rows(reader: Any, reading: Reading) -> Iterator[tuple[int, list[str]] | None]:
+def _delimited_rows(lines: Iterator[str], delimiter: str, reading: Reading) -> Iterator[tuple[int, list[str]] | None]:
+    """Rows and the lines on which they begin; where a quoted text has no end, only its first line is lost."""
+    used: list[str] = []  # lines of the row at hand
+    again: deque[str] = deque()  # lines to be read once more
+
+    def noted() -> Iterator[str]:
+        while (line := again.popleft() if again else next(lines, None)) is not None:
+            used.append(line)
+            yield line
+
+    reader = csv.reader(noted(), delimiter=delimiter, strict=True)
+    start = 1
     while True:
-        start = reader.line_num + 1
         try:
             row = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
-            reading.bad.report(BadLineError(reading.file, start, str(error)))
+            reason = next((better for told, better in _CSV_ERRORS.items() if told in str(error)), str(error))
+            reading.bad.report(BadLineError(reading.file, start, reason, text=used[0].rstrip("\r\n")))
             row = []
+            again.extendleft(reversed(used[1:]))
+            del used[1:]
+            reader = csv.reader(noted(), delimiter=delimiter, strict=True)  # the last may have come to its end
         yield (start, row) if row else None
+        start += len(used)
+        used.clear()
+
+
+_CSV_ERRORS = {
+    "unexpected end of data": "a quoted text begins here and has no end",
+    "field larger than field limit": f"a text of more than {csv.field_size_limit()} characters begins here; is the "
+    "quote at its end missing?",
+    "expected after": "a quoted text must end where its column ends; write a quote in it twice",
+    "new-line character": "lines must end with a line feed; convert this file, which has carriage returns only",
+}

@@ -24,6 +24,8 @@ class BadLineError(StreamError):
         Name of the column, or position of the character in the line.
     text : str or None, default=None
         The text that could not be read.
+    advice : str, default=""
+        What to do about it.
 
     Examples
     --------
@@ -31,11 +33,13 @@ class BadLineError(StreamError):
     ages.csv:3: column age: not a number: 'old'
     """
 
-    def __init__(self, file: str, line: int, reason: str, column: str | None = None, text: str | None = None) -> None:
+    def __init__(
+        self, file: str, line: int, reason: str, column: str | None = None, text: str | None = None, advice: str = ""
+    ) -> None:
         self.file, self.line, self.reason, self.column, self.text = file, line, reason, column, text
         place = f"{file}:{line}: " + (f"column {column}: " if column is not None else "")
         shown = "" if text is None else f": {text[:_SHOWN]!r}" + ("..." if len(text) > _SHOWN else "")
-        super().__init__(place + reason + shown)
+        super().__init__(place + reason + shown + (f". {advice}" if advice else ""))
 
 
 class BadLines:

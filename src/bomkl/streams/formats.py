@@ -19,6 +19,8 @@ from bomkl.streams.reading import Reading
 from bomkl.streams.sources import MAGIC_NUMBERS
 from bomkl.streams.svmlight import read_svmlight
 
+_PAIR = re.compile(rb"(?:qid|\d+):[-+.\d][-+.\deE]*")
+_DATE = re.compile(rb"\d+[-/.]\d+[-/.]\d")
 Reader = Callable[[BinaryIO, Reading], Iterator[Part]]
 
 
@@ -91,9 +93,17 @@ def format_of(path: str, head: bytes) -> str:
     for magic, known in MAGIC_NUMBERS.items():
         if head.startswith(magic):
             return known
-    if head.lstrip().startswith(b"{"):
+    if re.match(rb"\s*(\{|\[\s*\{)", head):  # an array of objects is refused there, with advice
         return "jsonl"
-    lines = head.splitlines()[:10]
-    if any(re.search(rb"(^|\s)(qid|\d+):[-+.\d]", line.split(b"#")[0]) for line in lines):
+    lines = [line for line in (each.split(b"#")[0] for each in head.splitlines()[:10]) if line.strip()]
+    if lines and (_is_svmlight(lines[0]) or (not re.search(rb"[,;\t]", lines[0]) and any(map(_is_svmlight, lines)))):
         return "svmlight"
     return "tsv" if lines and b"\t" in lines[0] and b"," not in lines[0] else "csv"
+
+
+def _is_svmlight(line: bytes) -> bool:
+    """Tell whether a line is a label, which may be left out, and pairs; a date and a time of day are not."""
+    label, *pairs = line.split()
+    if not _PAIR.fullmatch(label) and (not pairs or b"," in label or _DATE.match(label)):
+        return False
+    return all(map(_PAIR.fullmatch, pairs))

@@ -13,6 +13,8 @@ from bomkl.streams.parts import Part, Table
 from bomkl.streams.reading import Reading, batches, utf8_lines
 from bomkl.streams.schema import Schema
 
+_FROM_ARRAY = "Each line must hold one object; turn an array into such lines, for example with: jq -c '.[]'"
+
 
 def read_jsonl(file: BinaryIO, reading: Reading) -> Iterator[Part]:
     """Read one flat JSON object a line; a key that is absent is a missing value."""
@@ -48,13 +50,14 @@ def _json_rows(file: BinaryIO, reading: Reading) -> Iterator[tuple[int, dict[str
             reason = "" if isinstance(row, dict) else "not a JSON object"
         except (ValueError, RecursionError) as error:
             row, reason = {}, f"not JSON ({str(error)[:80]})"
+        advice = _FROM_ARRAY if reason and number == 1 and line.startswith("[") else ""
         for name, value in row.items() if not reason else ():
             if isinstance(value, list | dict):
                 column, reason = name, "neither a number nor a string"
             elif known is not None and name not in known:
                 column, reason = name, "this key was not there before"
         if reason:
-            reading.bad.report(BadLineError(reading.file, number, reason, column=column, text=line.rstrip("\r\n")))
+            reading.bad.report(BadLineError(reading.file, number, reason, column, line.rstrip("\r\n"), advice))
             yield None
         else:
             yield number, row

@@ -43,6 +43,8 @@ def to_number(cell: Any) -> float:
 
 def plain_numbers(cells: Cells) -> NDArray[np.float64] | None:
     """Numbers of many cells at once, or None if some of them need a closer look."""
+    if isinstance(cells, np.ndarray) and cells.dtype.kind == "O":
+        cells = cells.tolist()
     try:
         if isinstance(cells, list) and "_" in "".join(cells):
             return None
@@ -57,7 +59,7 @@ def plain_numbers(cells: Cells) -> NDArray[np.float64] | None:
 
 def label_kind(cells: Cells) -> LabelKind:
     """Tell numbers from strings: labels are strings as soon as one of them is no number."""
-    if isinstance(cells, np.ndarray):
+    if isinstance(cells, np.ndarray) and cells.dtype.kind != "O":
         return "number" if cells.dtype.kind in "biuf" else "string"
     for cell in set(map(str, cells)):
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -63,8 +64,18 @@ class Reading:
                     raise self._no_column(f"column {name!r} {purpose}", name, names)
 
     def _no_column(self, what: str, wanted: str | int, names: Sequence[str]) -> StreamError:
-        hint = did_you_mean(wanted, names) if isinstance(wanted, str) else ""
-        return StreamError(f"{self.file}: there is no {what}.{hint} The columns are {listed(names)}.")
+        return StreamError(f"{self.file}: there is no {what}.{_hint(wanted, names)} The columns are {listed(names)}.")
+
+
+def _hint(wanted: str | int, names: Sequence[str]) -> str:
+    """Say what may be wrong where a column is not there."""
+    if len(names) == 1:  # not what a table looks like
+        if re.search(r"(^|\s)\S*\|", names[0]):
+            return " This looks like the format of Vowpal Wabbit, which is not read here; write svmlight or JSON lines."
+        for delimiter, told in ((";", "';'"), ("\t", "a tab"), ("|", "'|'")):
+            if delimiter in names[0]:
+                return f" Does {told} separate the columns? Say so with 'delimiter'."
+    return did_you_mean(wanted, names) if isinstance(wanted, str) else ""
 
 
 def _named(wanted: str | int, names: Sequence[str]) -> str | None:
@@ -120,5 +131,7 @@ def utf8_lines(file: BinaryIO, reading: Reading) -> Iterator[str]:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError:
             text = line.rstrip(b"\r\n").decode("utf-8", "replace")
-            reading.bad.report(BadLineError(reading.file, number, "not UTF-8", text=text))
+            encoding = "utf-16" if line.startswith((b"\xff\xfe", b"\xfe\xff")) else "latin1"
+            advice = f"Convert the file, for example with: iconv -f {encoding} -t utf-8"
+            reading.bad.report(BadLineError(reading.file, number, "not UTF-8", text=text, advice=advice))
             yield "\n"

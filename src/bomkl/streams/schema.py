@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-Kind = Literal["number", "vocabulary", "hash", "text", "unknown"]
+Kind = Literal["number", "vocabulary", "hash", "text", "boolean", "date", "unknown"]
 LabelKind = Literal["number", "string"]
 Label = int | float | str
 
@@ -19,9 +19,9 @@ class Column:
     ----------
     name : str
         Its name in the header.
-    kind : {"number", "vocabulary", "hash", "text", "unknown"}
+    kind : {"number", "vocabulary", "hash", "text", "boolean", "date", "unknown"}
         How its cells become features: as a number, one feature per recorded value, or hashed. In a stream of tables a
-        column holds numbers, texts, or has not shown a value yet.
+        column holds numbers, texts, truth values or dates, or has not shown a value yet.
     values : tuple of str, default=()
         The recorded values, for a vocabulary.
     """

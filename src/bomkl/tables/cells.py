@@ -68,7 +68,7 @@ def kind_of(cell: Any, text_numbers: bool = False) -> Kind | None:
         return "boolean"
     if isinstance(cell, int | float | np.integer | np.floating | Decimal | Fraction | dt.timedelta | np.timedelta64):
         return "number"
-    if isinstance(cell, dt.date | np.datetime64):
+    if isinstance(cell, dt.date | np.datetime64) or _is_period(cell):
         return "date"
     return None
 
@@ -148,6 +148,8 @@ def days(cell: Any) -> float:
         return moment
     if isinstance(cell, np.datetime64):
         return float(days_of_microseconds(cell.astype("datetime64[us]").astype(np.int64)))
+    if _is_period(cell):
+        cell = cell.to_timestamp()
     if isinstance(cell, dt.date):
         return _days_of(cell if isinstance(cell, dt.datetime) else dt.datetime(cell.year, cell.month, cell.day))
     raise ValueError(cell)
@@ -175,6 +177,11 @@ def category(cell: Any) -> str | None:
         return text
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
     return f"{text[: _LONGEST - 20]}...{digest}"
+
+
+def _is_period(cell: Any) -> bool:
+    """Tell whether a cell is a pandas.Period, which counts as the moment it begins."""
+    return type(cell).__name__ == "Period"
 
 
 def _number_of_text(text: str) -> float | None:

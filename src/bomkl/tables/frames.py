@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from bomkl.tables.cells import Kind, days_of_microseconds
+from bomkl.tables.cells import Kind, days_of_microseconds, kind_of
 from bomkl.tables.errors import TableError
 
 Float = NDArray[np.float64]
@@ -24,9 +24,9 @@ class Cells:
     ----------
     values : ndarray of float64, or list
         Numbers, truth values as 0 and 1 or days since 1970, gaps as NaN; where the table does not say what a column
-        holds, or says that it holds texts, the cells as they are.
-    kind : {"number", "boolean", "date"} or None, default=None
-        What the table says; None for a list.
+        holds, or says that it holds texts or categories, the cells as they are.
+    kind : {"number", "boolean", "date", "category"} or None, default=None
+        What the table says; None where it does not.
     first_row : int, default=0
         Number of their first row in the table, for messages.
     """
@@ -107,9 +107,10 @@ def stacked(tables: Sequence[Table]) -> Table:
 
 def _stacked_cells(parts: Sequence[Cells]) -> Cells:
     kinds = {each.kind for each in parts}
-    if len(kinds) == 1 and None not in kinds:
+    if len(kinds) == 1 and None not in kinds and isinstance(parts[0].values, np.ndarray):
         return Cells(np.concatenate([each.values for each in parts]), kinds.pop())
-    return Cells([cell for each in parts for cell in (each.values if each.kind is None else each.objects())])
+    kind = kinds.pop() if len(kinds) == 1 else None
+    return Cells([cell for each in parts for cell in (each.values if each.kind is None else each.objects())], kind)
 
 
 def is_table(X: Any) -> bool:
@@ -126,7 +127,7 @@ def is_table(X: Any) -> bool:
         return True
     if isinstance(X, Sequence):
         return bool(len(X)) and isinstance(X[0], Mapping)
-    return _is_arrow(X) or _is_polars(X) or _is_pandas(X)
+    return _is_arrow(X) or _is_polars(X) or _is_pandas(X) or hasattr(X, "collect")  # which `read_table` refuses
 
 
 def in_single_precision(X: Any) -> bool:
@@ -178,6 +179,8 @@ def read_table(X: Any) -> Table:
         return _checked([(name, _of_arrow(X.column(at))) for at, name in enumerate(X.schema.names)], X.num_rows)
     if _is_polars(X):
         return _checked([(column.name, _of_polars(column)) for column in X.get_columns()], X.height)
+    if hasattr(X, "collect"):
+        raise TableError(f"A table must be in memory. Got {type(X).__name__}; pass what its collect() gives.")
     if not _is_pandas(X):
         raise TableError(
             f"A table must be of pandas, polars or Arrow, a dict or a list of dicts. Got {type(X).__name__}."
@@ -190,7 +193,7 @@ def read_table(X: Any) -> Table:
 
 
 def _is_arrow(X: Any) -> bool:
-    return hasattr(X, "schema") and hasattr(X, "num_rows") and hasattr(X, "column")
+    return hasattr(X, "num_rows") and hasattr(X, "column") and hasattr(X, "schema")
 
 
 def _is_polars(X: Any) -> bool:
@@ -256,6 +259,10 @@ def _of_pandas(series: Any) -> Cells:
     dtype = series.dtype
     if isinstance(dtype, np.dtype):
         return _of_array(series.to_numpy())
+    if hasattr(dtype, "categories"):
+        # Numbers that are categories have no order that means anything; intervals and the like have a text
+        names = [name if kind_of(name) is not None else str(name) for name in dtype.categories.tolist()]
+        return Cells([names[code] if code >= 0 else None for code in series.cat.codes.tolist()], "category")
     kind = getattr(dtype, "kind", "O")
     if kind in "iuf":
         return Cells(series.to_numpy(dtype=np.float64, na_value=np.nan), "number")
@@ -280,7 +287,7 @@ def _of_polars(column: Any) -> Cells:
         return _of_array(column.cast(pl.Datetime("us")).to_numpy())
     if found == pl.Duration:
         return _of_array(column.cast(pl.Duration("us")).to_numpy())
-    return Cells(column.to_list())
+    return Cells(column.to_list(), "category" if found in (pl.Categorical, pl.Enum) else None)
 
 
 def _validate_arrow(table: Any) -> None:
@@ -299,8 +306,7 @@ def _of_arrow(column: Any) -> Cells:
 
     found = column.type
     if pa.types.is_dictionary(found):
-        column = column.cast(found.value_type)
-        found = column.type
+        return Cells(column.to_pylist(), "category")
     if pa.types.is_boolean(found):
         return Cells(_arrow_floats(column.cast(pa.int8())), "boolean")
     if pa.types.is_integer(found) or pa.types.is_floating(found):

@@ -65,8 +65,8 @@ class Undecided:
         rows = [row for row in range(end) if not is_gap(cells.values[row])]
         if not rows:
             return
-        if cells.kind is None:
-            part = Cells([cells.values[row] for row in rows])
+        if isinstance(cells.values, list):
+            part = Cells([cells.values[row] for row in rows], cells.kind)
         else:
             part = Cells(cells.values[rows], cells.kind)
         encoded = np.zeros((len(rows), self.width))
