@@ -27,6 +27,13 @@ PAGE = Path("docs/performance.md")
 CHECKS_PAGE = Path("docs/speed-checks.md")  # for those who change the code
 PICTURES_AT_WORK = Path("build/performance")  # also as PNG, to look at
 
+PERFORMANCE = """\
+How fast bomkl learns and predicts on one core, compared with other libraries, with NumPy and with the limits of the
+machine."""
+
+SPEED_CHECKS = """\
+For those who change the code: the speed that the engine should reach, and a guard that warns when it becomes slower."""
+
 ABOUT = """\
 This command measures everything again, in 6 to 14 minutes, and writes this page. You can also run each benchmark
 alone, such as `bomkl bench roofline`; `--help` lists them.
@@ -321,14 +328,14 @@ CHECKS = {"targets": targets_section, "guard": guard_section}
 
 def write(folder: Path, page: Path, checks_page: Path) -> None:
     """Write both pages and, beside the rows, the pictures."""
-    write_page(folder, page, "Performance", SECTIONS)
-    write_page(folder, checks_page, "Speed: targets and guard", CHECKS)
+    write_page(folder, page, "Performance", PERFORMANCE, SECTIONS)
+    write_page(folder, checks_page, "Speed: targets and guard", SPEED_CHECKS, CHECKS)
 
 
-def write_page(folder: Path, page: Path, title: str, sections: dict[str, Section]) -> None:
+def write_page(folder: Path, page: Path, title: str, purpose: str, sections: dict[str, Section]) -> None:
     """Write a page and, beside the rows, its pictures."""
     files = {name: read_rows(folder / f"{name}.jsonl") for name in sections}
-    blocks: list[Block] = [Heading(title, 1)]
+    blocks: list[Block] = [Heading(title, 1), Paragraph(purpose)]
     machine = next(iter(next(rows for rows in files.values() if rows)))
     blocks += machine_facts(machine)
     for name, section in sections.items():

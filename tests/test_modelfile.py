@@ -529,6 +529,24 @@ def test_the_temporary_file_is_nobody_elses(tmp_path, monkeypatch):
     assert victim.read_bytes() == b"precious"
 
 
+@pytest.mark.skipif(os.name != "posix", reason="folders are flushed on POSIX systems only")
+def test_a_file_is_on_the_disk_before_it_takes_its_name_and_the_name_after_it(tmp_path, monkeypatch):
+    steps = []
+
+    def fsync(descriptor):
+        steps.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else os.fstat(descriptor).st_size)
+
+    def replace(source, target):
+        steps.append("name")
+        os.rename(source, target)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "replace", replace)
+    with replacing(tmp_path / "m") as file:
+        file.write(b"ten bytes.")
+    assert steps == [10, "name", "folder"]
+
+
 def test_two_writers_at_once_leave_one_whole_file(tmp_path):
     with replacing(tmp_path / "m") as file:
         file.write(b"half")

@@ -9,8 +9,9 @@ from sklearn.datasets import load_digits, make_moons
 from sklearn.metrics import log_loss
 
 from bomkl import AutoMKLClassifier, modelfile
+from bomkl.auto.combination import Combination
 from bomkl.auto.constants import ADDITIVE, KERNELS, NARROW
-from bomkl.auto.pruning import best_few
+from bomkl.auto.pruning import best_few, components_to_drop
 from bomkl.auto.trees import TREES
 
 KERNEL_NAMES = tuple(choice.name for choice in KERNELS)
@@ -224,6 +225,22 @@ class TestInsight:
             first = [learner.components[i].name for i in order]
             assert kept[0] == first[0]
             assert kept == [name for name in first if name in kept]
+
+    @pytest.mark.parametrize("trees", [True, False])
+    def test_kernels_of_least_loss_and_trees_that_matter_go_on(self, trees):
+        X, y = moons()
+        components = model(trees=trees).partial_fit(X[:100], y[:100])._learner.components  # before pruning
+        combination = Combination.of(len(components))
+        kernels = [i for i, each in enumerate(components) if each.name in KERNEL_NAMES]
+        best = [i for i in kernels if components[i].name not in NARROW][: 4 if trees else 5]
+        combination.loss_sum[:] = 2.0
+        combination.loss_sum[best] = 1.0
+        dropped = set(components_to_drop(components, combination))
+        assert dropped == set(kernels) - set(best)
+        others = [i for i, each in enumerate(components) if each.name in (*TREES, ADDITIVE)]
+        combination.weights[others] = 0.0
+        combination.stack_w[:, others] = 0.0
+        assert set(components_to_drop(components, combination)) >= set(others)
 
     @pytest.mark.parametrize(("columns", "has_squares"), [(100, True), (101, False)])
     def test_squares_are_for_few_columns(self, columns, has_squares):

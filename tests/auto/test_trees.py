@@ -122,6 +122,16 @@ def test_growth_does_not_depend_on_calls_threads_and_saves(y, drift):
         assert len(whole._learner.sample.rows()[0]) == 8 * 40
 
 
+@pytest.mark.parametrize("y", [LABELS, THREE, NUMBERS], ids=["two", "three", "numbers"])
+def test_the_leaves_of_a_forest_know_every_row_also_those_that_came_while_it_grew(y):
+    model = AutoMKLRegressor(40, random_state=0) if y is NUMBERS else AutoMKLClassifier(40, random_state=0)
+    for begin in range(0, 600, 10):  # it is grown anew at 60, 100 and 160 rows, and takes its place 10 rows later
+        model.partial_fit(X[begin : begin + 10], y[begin : begin + 10])
+        (forest,) = (each for each in model._learner.components if each.name == FOREST)
+        sums = forest.leaf_sums()
+        assert (sums[:, 0] if y is NUMBERS else sums).sum() == len(forest.roots) * model.n_seen_
+
+
 def test_trees_can_be_left_out_and_are_not_in_rounds():
     for settings in ({"trees": False}, {"update": "rounds"}):
         model = AutoMKLClassifier(40, random_state=0, **settings).fit(X, LABELS)
