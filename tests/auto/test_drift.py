@@ -73,6 +73,30 @@ def test_recent_targets_are_used_in_a_series_without_a_level():
     assert np.mean((predictions - y)[300:] ** 2) < 2.0  # the innovations have variance 1
 
 
+def test_the_place_of_a_series_does_not_matter():
+    """The first error is as large as the level; it must not be what later errors are measured by."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(600, 2)), np.cumsum(rng.normal(size=600))
+    errors = []
+    for level in (0.0, 1e4):
+        model = AutoMKLRegressor(40, drift="adapt", random_state=0, trees=False)
+        errors.append(np.mean((model.score_and_learn(X, level + y) - level - y)[100:] ** 2))
+    assert errors[1] < 1.2 * errors[0] < 2.0
+
+
+def test_a_series_that_jumps_is_followed_from_the_next_row_on():
+    """A jump is hundreds of errors wide: what recent targets say must not be cut off."""
+    rng = np.random.default_rng(0)
+    X, level = rng.normal(size=(500, 2)), np.repeat(rng.permutation(9)[:5] * 10.0, 100)
+    y = level + 0.02 * rng.normal(size=500)
+    model = AutoMKLRegressor(40, drift="adapt", random_state=0, trees=False)
+    errors = np.abs(model.score_and_learn(X, y) - y)
+    assert errors[[200, 300, 400]].min() > 5.0
+    assert np.mean([errors[jump + 1 : jump + 20] for jump in (200, 300, 400)]) < 0.3
+    ahead = model.predict(X[:5])
+    np.testing.assert_allclose(ahead, level[-1], atol=0.2)
+
+
 def test_the_leading_learner_may_be_one_that_forgets_fast():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1500, 3))

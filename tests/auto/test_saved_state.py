@@ -143,6 +143,19 @@ def test_models_saved_before_there_were_squares_go_on_without(monkeypatch):
     assert_array_equal(loaded.score_and_learn(X, Y), model.score_and_learn(X, Y))
 
 
+def test_models_saved_with_the_sum_of_all_squared_errors_go_on_from_it():
+    model = AutoMKLRegressor(20, drift="adapt", random_state=0).partial_fit(X, X[:, 0])
+    state = model.__getstate__()
+    saved = state["_learner"]["learner"]
+    rows = saved.pop("error_size")[1]
+    saved["squared_error"] = np.array([4.0 * rows, rows])
+    loaded = AutoMKLRegressor()
+    loaded.__setstate__(state)
+    assert loaded._learner.unit() == pytest.approx(2.0)
+    assert loaded.__getstate__()["_learner"]["learner"]["error_size"][1] == rows
+    assert np.isfinite(loaded.score_and_learn(X, X[:, 0])).all()
+
+
 def test_an_open_block_larger_than_a_block_is_refused(tmp_path):
     data = gzip.decompress((OLD / "auto_three_classes.bomkl.gz").read_bytes())
     assert b'"open":8' in data

@@ -38,6 +38,9 @@ CALM = 200  # rows before the window that an alarm needs
 WARM = 48  # last rows a challenger starts from
 WIN = 5.0  # nats by which a challenger must beat the mixture
 PATIENCE = 2000  # rows it has for that
+_FADE = 0.01  # part of the last error in the size of errors of numbers, at least
+_YOUNG = 4  # after n rows that part is this, divided by itself plus n: the first errors are large and must not stay
+_DEVIATION = 1.25  # of normal errors, in their mean absolute size
 _CAPPED = 3.0  # largest loss of a row in the alarm
 _LARGEST = 15.0  # largest loss of a row in the weights
 
@@ -62,7 +65,7 @@ class AdaptiveLearner:
         self.last_X: list[Any] = []  # rows; of very wide ones sparse matrices
         self.last_y: list[float] = []
         self.last_weight: list[float] = []
-        self.squared_error = np.zeros(2)  # of the mixture, sum and rows: the unit of the loss of numbers
+        self.error_size = np.zeros(2)  # of the mixture, and of how many rows: the unit of the loss of numbers
         self.advantage, self.age = 0.0, 0
         self._calm()
 
@@ -109,7 +112,7 @@ class AdaptiveLearner:
         fork = copy.copy(self)
         fork.shared, fork.models, fork.fast = False, models, fast
         fork.recent, fork.restarts = list(self.recent), list(self.restarts)
-        fork.before, fork.squared_error = self.before.copy(), self.squared_error.copy()
+        fork.before, fork.error_size = self.before.copy(), self.error_size.copy()
         return fork
 
     def add_class(self) -> None:
@@ -212,20 +215,22 @@ class AdaptiveLearner:
             weights = (1 - SHARE) * weights / weights.sum() + SHARE / len(weights)
             self.log_weights = np.log(weights)
             if self.task.is_regression:
-                self.squared_error += (min((mixture[0] - y[t]) ** 2, 1e300), 1)
+                self._note_error(abs(mixture[0] - y[t]))
             self._record(loss, losses)
         return base, unit
 
     def unit(self) -> float:
-        """Size of the errors of the mixture so far; 1 before the first, and for classes."""
-        return math.sqrt(self._mean_squared_error())
+        """Size of the last errors of the mixture; 1 before the first, and for classes."""
+        size = float(self.error_size[0])
+        return _DEVIATION * size if size > 0 else 1.0
 
-    def _mean_squared_error(self) -> float:
-        return float(self.squared_error[0] / self.squared_error[1]) if self.squared_error[0] > 0 else 1.0
+    def _note_error(self, error: float) -> None:
+        size, rows = self.error_size
+        self.error_size = np.array([size + max(_FADE, _YOUNG / (rows + _YOUNG)) * (error - size), rows + 1])
 
     def _loss(self, mean: Float, y: float) -> float:
         if self.task.is_regression:
-            return float(min(0.5 * (mean[0] - y) ** 2 / self._mean_squared_error(), _LARGEST))
+            return float(min(0.5 * ((mean[0] - y) / self.unit()) ** 2, _LARGEST))
         p = mean[int(y)] if self.task is Task.MULTICLASS else (mean[0] if y > 0.5 else 1 - mean[0])
         return float(min(-math.log(max(p, 1e-12)), _LARGEST))
 
@@ -293,7 +298,7 @@ class AdaptiveLearner:
             "restarts": np.array(self.restarts, dtype=np.int64),
             "alarms": self.alarms,
             "last": last,
-            "squared_error": self.squared_error,
+            "error_size": self.error_size,
             "advantage": self.advantage,
             "age": self.age,
             "recent": np.array(self.recent, dtype=np.float64),
@@ -335,7 +340,11 @@ class AdaptiveLearner:
             learner.last_y = last.array("y", (n,), low=low, high=high).tolist()
             learner.last_weight = last.array("weight", (n,), low=0.0).tolist()
             last.end()
-        learner.squared_error = saved.array("squared_error", (2,), low=0.0)
+        if saved.has("error_size"):
+            learner.error_size = saved.array("error_size", (2,), low=0.0)
+        else:  # earlier versions had the sum of all squared errors
+            total, rows = saved.array("squared_error", (2,), low=0.0)
+            learner.error_size = np.array([math.sqrt(total / max(rows, 1.0)) / _DEVIATION, rows])
         learner.advantage, learner.age = saved.number("advantage"), saved.integer("age")
         recent = saved.array("recent", (None,))
         learner.recent = recent.tolist()

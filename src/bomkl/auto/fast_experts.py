@@ -28,15 +28,16 @@ NUMBER_DECAYS = (0.0, 0.5, 0.95)
 SLOW = 2  # slower learners that are joined each for itself
 _PRIOR = 0.5  # labels' worth of the frequencies of all rows in those of the last ones
 _HEAVIEST = 100.0  # mean weights that a row can have
-FARTHEST = 6.0  # numbers farther from the slower learners' than so many of their errors are taken as this
+FARTHEST = 6.0  # numbers farther from the slower learners' than so many units are taken as this
 
 
 class FastExperts:
     """Twins that forget fast, recent labels or targets, and their combination with slower learners that are given.
 
     Numbers are combined relative to the base and in units of its errors, so that it does not matter where a series has
-    gone; with classes, the scores are log odds or log probabilities. Weights count relative to their mean so far: a few
-    rows decide here, and none should by a common factor of all weights.
+    gone. Where recent targets are far from the base, as after a jump, the unit is larger, so that nothing of what they
+    say is cut off. With classes, the scores are log odds or log probabilities. Weights count relative to their mean so
+    far: a few rows decide here, and none should by a common factor of all weights.
     """
 
     def __init__(self, settings: LearnerSettings, n_classes: int, columns: int) -> None:
@@ -96,6 +97,7 @@ class FastExperts:
             self.weights += (weight[t], 1)
             relative[t] = min(weight[t] * (self.weights[1] / self.weights[0]), _HEAVIEST)
             self._note(y[t], relative[t])
+        unit = self._units(base, unit, recent)
         parts = self._parts(base, slow, unit, twins, recent)
         if self.task.is_regression:
             targets = np.clip((y[:, None] - base) / unit[:, None], -FARTHEST, FARTHEST)
@@ -110,9 +112,9 @@ class FastExperts:
     def combined(self, base: Float, slow: Float, unit: float, twins: list[Float]) -> Float:
         """Do all that `scores` does, after the twins have scored the rows."""
         recent = np.stack([self.recent_scores(each) for each in base]) if len(base) else np.empty((0, 1, 1))
-        units = np.full(len(base), unit)
+        units = self._units(base, np.full(len(base), unit), recent)
         out = self.combination.scores(self._parts(base, slow, units, twins, recent), self.task)
-        return base + unit * out if self.task.is_regression else out
+        return base + units[:, None] * out if self.task.is_regression else out
 
     def recent_scores(self, base: Float) -> Float:
         """Say what recent labels or targets tell now, (decays, outputs); of numbers, the base before the first."""
@@ -134,6 +136,12 @@ class FastExperts:
         else:
             self.recent[:-1] *= self.decays[:, None]
             self.recent[:, int(y)] += weight
+
+    def _units(self, base: Float, unit: Float, recent: Float) -> Float:
+        """Units of rows, at least such that recent targets are no farther than `FARTHEST`."""
+        if not self.task.is_regression:
+            return unit
+        return np.asarray(np.maximum(unit, np.abs(recent - base[:, None]).max(axis=(1, 2)) / FARTHEST))
 
     def _parts(self, base: Float, slow: Float, unit: Float, twins: list[Float], recent: Float) -> Float:
         """Scores of all that is combined, (n, parts, outputs)."""

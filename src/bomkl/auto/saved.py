@@ -34,6 +34,10 @@ class Saved:
             raise ValueError(f"The saved {self.owner} has no {name!r}.")
         return self._left.pop(name)
 
+    def has(self, name: str) -> bool:
+        """Tell whether there is such a value, which an earlier version may not have saved."""
+        return name in self._left
+
     def wrong(self, name: str, rule: str, value: object) -> ValueError:
         """Make the error of a value that breaks a rule."""
         return ValueError(f"{name!r} of the saved {self.owner} must be {rule}. Got {value!r} instead.")

@@ -152,14 +152,22 @@ def _adaptive_scores(graph: Graph, rows: str, learner: AdaptiveLearner) -> str:
     base = _scores_of_means(graph, total, task)
     parts = [base, *each[:SLOW], *(_scores(graph, rows, _of_rows(twin)) for twin in fast.twins)]
     known = fast.recent_scores(np.full(learner.outputs, np.nan))
-    parts += [base if np.isnan(each).any() else graph.repeated(each) for each in known]
-    stacked = graph.add("Concat", *(graph.add("Unsqueeze", part, graph.integers([1])) for part in parts), axis=1)
+    recent = [base if np.isnan(each).any() else graph.repeated(each) for each in known]
+    stacked = _stacked(graph, [*parts, *recent])
     if not task.is_regression:
         return _combined(graph, stacked, fast.combination, task)
-    unit = graph.number(learner.unit())
-    relative = graph.add("Div", graph.add("Sub", stacked, graph.add("Unsqueeze", base, graph.integers([1]))), unit)
+    beside = graph.add("Unsqueeze", base, graph.integers([1]))
+    far = graph.add("Abs", graph.add("Sub", _stacked(graph, recent), beside))
+    farthest = graph.add("Div", graph.add("ReduceMax", far, axes=[1], keepdims=0), graph.number(FARTHEST))
+    unit = graph.add("Max", farthest, graph.number(learner.unit()))
+    relative = graph.add("Div", graph.add("Sub", stacked, beside), graph.add("Unsqueeze", unit, graph.integers([1])))
     combined = _combined(graph, graph.clip(relative, -FARTHEST, FARTHEST), fast.combination, task)
     return graph.add("Add", base, graph.add("Mul", combined, unit))
+
+
+def _stacked(graph: Graph, parts: list[str]) -> str:
+    """Scores (n, outputs) of several parts as (n, parts, outputs)."""
+    return graph.add("Concat", *(graph.add("Unsqueeze", part, graph.integers([1])) for part in parts), axis=1)
 
 
 def _of_rows(learner: RowLearner | WideLearner) -> RowLearner:
