@@ -15,7 +15,7 @@ import httpx
 import uvicorn
 
 from bomkl.serve.app import make_app
-from bomkl.serve.server import open_service
+from bomkl.serve.server import config_of, open_service
 from bomkl.serve.service import ServiceSettings
 from bomkl.serve.start import Start
 
@@ -54,7 +54,7 @@ def serving(tmp_path):
         app = make_app(service, token)
         # a browser on a busy machine may keep the client waiting for longer than connections are kept by default
         limits = {"timeout_graceful_shutdown": 5, "timeout_keep_alive": 120}
-        server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", **limits))
+        server = uvicorn.Server(config_of(app, port=0, **limits))
         thread = threading.Thread(target=server.run)
         thread.start()
         while not server.started:
@@ -63,7 +63,7 @@ def serving(tmp_path):
         port = server.servers[0].sockets[0].getsockname()[1]
         try:
             with Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=60) as client:
-                client.service = service
+                client.service, client.server, client.port = service, server, port
                 yield client
         finally:
             app.stopping.set()

@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import sqlite3
@@ -15,7 +16,7 @@ from bomkl.serve import push
 from bomkl.serve.log import Log, LogError, log_path
 from bomkl.serve.replay import Replay, Report
 from bomkl.serve.server import bound_sockets, serve
-from bomkl.serve.service import ServiceSettings
+from bomkl.serve.service import Service, ServiceSettings
 from bomkl.serve.snapshots import Snapshots
 from bomkl.serve.start import Start
 
@@ -67,12 +68,50 @@ def test_a_log_that_lost_an_entry_is_not_served(three_snapshots, serving):
     folder, _ = three_snapshots
     for snapshot in Snapshots(str(folder)).list():
         os.unlink(snapshot.path)
+    change(folder, "DELETE FROM entries WHERE seq = 2")
+    with pytest.raises(LogError, match="entry 2 is missing"), serving():
+        pass
+
+
+def test_a_log_that_is_behind_its_snapshots_is_not_served(three_snapshots, serving, stream):
+    """It would learn other rows under the numbers of the lost ones, and then go on from a snapshot of those."""
+    folder, _ = three_snapshots
+    change(folder, "DELETE FROM entries WHERE seq > 1", "DELETE FROM keys WHERE seq > 1")
+    with pytest.raises(LogError, match=r"missing from the log. It ends with entry 1, .*-0*200.bomkl"), serving():
+        pass
+    for snapshot in Snapshots(str(folder)).list()[1:]:
+        os.unlink(snapshot.path)
+    with serving() as client:
+        assert client.state()["rows"] == 80
+        client.learn(*[part[:10] for part in stream])
+    assert verdicts(folder) == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ("UPDATE entries SET body = '[[' WHERE seq = 2", "entry 2 is damaged"),
+        ("DELETE FROM facts WHERE name = 'columns'", "its columns are missing"),
+        ("DROP TABLE facts", "it has other tables"),
+    ],
+)
+def test_a_damaged_log_is_named(three_snapshots, serving, damage, message):
+    folder, _ = three_snapshots
+    for snapshot in Snapshots(str(folder)).list():
+        os.unlink(snapshot.path)
+    change(folder, damage)
+    with pytest.raises(LogError, match=rf"log.sqlite: .*{message}"):
+        verdicts(folder)
+    with pytest.raises(LogError, match=rf"log.sqlite: .*{message}"), serving():
+        pass
+
+
+def change(folder, *statements):
     database = sqlite3.connect(log_path(folder))
     with database:
-        database.execute("DELETE FROM entries WHERE seq = 2")
+        for statement in statements:
+            database.execute(statement)
     database.close()
-    with pytest.raises(LogError, match="entry 2 of the log is missing"), serving():
-        pass
 
 
 def test_replay_works_beside_a_running_service(serving, stream, tmp_path):
@@ -123,6 +162,86 @@ def test_a_file_that_is_no_log_is_refused(tmp_path):
         Log(str(tmp_path))
     with pytest.raises(LogError, match="there is no log here"):
         Replay(str(tmp_path / "nowhere"))
+
+
+def test_a_database_of_someone_else_is_not_touched(tmp_path):
+    change(tmp_path, "CREATE TABLE entries (other)")
+    before = (tmp_path / "log.sqlite").read_bytes()
+    with pytest.raises(LogError, match="not a log of bomkl serve: it has other tables"):
+        Log(str(tmp_path))
+    assert (tmp_path / "log.sqlite").read_bytes() == before
+
+
+def test_a_log_that_nobody_can_write_to_is_replayed(three_snapshots, monkeypatch):
+    folder, _ = three_snapshots
+    files = sorted(os.listdir(folder))
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    replay = Replay(str(folder))
+    lines = list(replay.run())
+    assert sorted(os.listdir(folder)) == files  # SQLite made none beside it
+    assert [line.problem for line in lines if not isinstance(line, Report)] == [None, None, None]
+
+
+def test_a_transaction_that_is_undone_leaves_no_gap(tmp_path, monkeypatch):
+    """Not even if the disk cannot be read at that moment."""
+    log = Log(str(tmp_path))
+    log.begin()
+    log.append([[1.0]], [1], 0.0)
+    monkeypatch.setattr(log, "_end", lambda: pytest.fail("the disk is needed"))
+    log.rollback()
+    log.begin()
+    assert log.append([[2.0]], [1], 0.0).seq == 1
+    log.commit()
+    assert [(entry.seq, entry.last_row) for entry in log.entries(0)] == [(1, 1)]
+    log.close()
+
+
+@pytest.mark.parametrize("file", ["log.sqlite", "log.sqlite-wal"])
+def test_rows_are_not_acknowledged_if_the_log_was_deleted(serving, stream, tmp_path, file):
+    rows, labels = stream
+    with serving() as client:
+        client.learn(rows[:20], labels[:20])
+        os.rename(tmp_path / "data" / file, tmp_path / file)
+        assert "deleted or replaced" in client.learn(rows[20:], labels[20:], 507)["detail"]
+        assert client.ask("/v1/predict", {"row": rows[0]})["prediction"] in (0, 1)
+        os.rename(tmp_path / file, tmp_path / "data" / file)
+        assert client.learn(rows[20:], labels[20:])["rows"] == 200
+    assert verdicts(tmp_path / "data") == [None]
+
+
+def test_a_data_folder_that_was_deleted_is_not_made_again(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        Snapshots(str(tmp_path / "gone")).write(None)
+    assert not (tmp_path / "gone").exists()
+
+
+def test_a_model_that_cannot_be_written_leaves_nothing_behind(serving, stream, tmp_path, monkeypatch):
+    rows, labels = stream
+    with serving() as client:
+        client.learn(rows[:20], labels[:20])
+        with monkeypatch.context() as patch:
+            patch.setattr(modelfile, "save", full_disk)
+            response = client.get("/v1/model")
+        assert response.status_code == 507
+        assert "No space left" in response.json()["detail"]
+        assert not list((tmp_path / "data").glob("download-*"))
+        assert client.get("/v1/model").status_code == 200
+
+
+def full_disk(*_):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("thread", ["_write_log", "_run_model"])
+def test_a_service_that_has_failed_ends(tmp_path, monkeypatch, thread):
+    """So whoever watches over the process starts it again."""
+
+    def fail(self):
+        raise MemoryError("no more")
+
+    monkeypatch.setattr(Service, thread, fail)
+    with pytest.raises(LogError, match=r"the service has failed \(MemoryError\('no more'\)\)"):
+        serve(str(tmp_path), Start(), None, ServiceSettings(), "127.0.0.1", 0, None)
 
 
 def test_a_full_disk_refuses_rows_and_loses_none(serving, stream, tmp_path):

@@ -6,13 +6,17 @@ import string
 from types import SimpleNamespace
 
 import pytest
+from pydantic import ValidationError
 from starlette.requests import ClientDisconnect
 
+from bomkl import BudgetMKLClassifier, modelfile
 from bomkl.serve import app
+from bomkl.serve.bodies import label_body, learn_body, predict_body, refusal
 from bomkl.serve.errors import RefusedError
 from bomkl.serve.server import bound_sockets, serve
 from bomkl.serve.service import ServiceSettings
 from bomkl.serve.start import Start
+from bomkl.serve.work import Work
 
 GOOD = {"row": {"a": 1.0, "b": 2.0}, "y": 1}
 WRONG = [
@@ -154,6 +158,57 @@ def test_rows_that_wait_for_a_label_are_bounded(serving, stream):
         client.ask("/v1/predict", {"row": rows[2], "id": "c"})
 
 
+def test_labels_that_arrays_cannot_hold_are_refused(serving):
+    with serving() as client:
+        for label in ("a\0", "\0", "a\0b"):
+            problem = client.ask("/v1/learn", {"row": {"a": 1.0}, "y": label}, 422)
+            assert problem["field"] == "y"
+            assert "NUL" in problem["detail"]
+
+
+def test_a_body_with_many_wrong_values_costs_no_more_than_one_with_few():
+    cells = {f"c{at}": [] for at in range(20)}
+    wide = {f"c{at}": [] for at in range(20_000)}
+    labels = {"labels": [{"id": "a", "y": 1, **cells}] * 1000}
+    bodies = [
+        (learn_body._many, {"rows": [cells] * 1000, "y": [[]] * 1000}),
+        (learn_body._one, {"row": wide, "y": 1}),
+        (learn_body._one, {"row": {"a": 1}, "y": 1, **wide}),
+        (label_body._many, labels),
+    ]
+    for model, body in bodies:
+        with pytest.raises(ValidationError) as caught:
+            model.validate_python(body)
+        assert caught.value.error_count() < 200
+        assert refusal(caught.value).status == 422
+    with pytest.raises(RefusedError, match="10000 lines") as empty:
+        learn_body(b"\n" * 40_001, "application/x-ndjson")
+    assert empty.value.status == 413
+
+
+def test_an_id_that_comes_twice_is_named():
+    body = {"rows": [{"a": 1.0}] * 4, "ids": ["a", "b", "c", "b"]}
+    with pytest.raises(RefusedError, match=r"ids\[3\] must be there only once. Got 'b'"):
+        predict_body(json.dumps(body).encode(), "application/json")
+
+
+def test_a_row_that_the_model_cannot_predict_is_refused_alone(serving, stream, tmp_path):
+    rows, labels = stream
+    model = BudgetMKLClassifier(budget=20, random_state=0).fit([list(row.values()) for row in rows], labels)
+    modelfile.save(model, tmp_path / "model.bomkl")
+    with serving(model_file=str(tmp_path / "model.bomkl")) as client:
+        good, large = {"x1": 1.0, "x2": 2.0}, {"x1": 1e300, "x2": 2.0}
+        problem = client.ask("/v1/predict", {"rows": [good, large], "ids": ["a", "b"]}, 422)
+        assert problem["field"] == "rows[1]"
+        assert "too large" in problem["detail"]
+        works = [Work([row], ["row"], waiters=[name]) for name, row in (("good", good), ("large", large))]
+        outcomes = {waiter: outcome for (waiter,), outcome in client.service._predict(works)}
+        assert outcomes["good"][0]["prediction"] in (0, 1)
+        assert outcomes["large"].status == 422
+        assert client.ask("/v1/predict", {"row": good})["prediction"] in (0, 1)
+        assert client.get("/healthz").status_code == 200
+
+
 def test_classes_are_bounded(serving, stream):
     names = [f"class {number}" for number in range(1001)]
     with serving() as client:
@@ -226,8 +281,10 @@ def test_a_body_that_breaks_off_is_no_error_of_the_service():
 async def read(intake, *streams):
     """Read bodies that are all answered at the end; returns how many bytes each had."""
     async with contextlib.AsyncExitStack() as stack:
-        requests = [SimpleNamespace(headers={}, stream=stream) for stream in streams]
-        return [len((await stack.enter_async_context(intake.content(request)))[0]) for request in requests]
+        requests = [SimpleNamespace(headers={"content-type": "application/json"}, stream=stream) for stream in streams]
+        return [
+            len((await stack.enter_async_context(intake.content(request, app.learn_body)))[0]) for request in requests
+        ]
 
 
 def test_large_bodies_are_bounded_together():

@@ -34,6 +34,7 @@ from bomkl.serve.work import Work
 MOST_BYTES = 16 * 2**20
 MOST_BYTES_TOGETHER = 8 * MOST_BYTES  # of the bodies of all requests that are not answered yet; small ones may pass
 _SMALL_BODY = 2**16
+_LONGEST_PAUSE, _LONGEST_BODY = 30.0, 300.0  # seconds within a body, and for all of it
 _MOST_LISTENERS = 50
 _LONGEST_KEY = 200
 _PAGE = Path(__file__).parent / "page"
@@ -151,6 +152,7 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
     for status, text in {
         400: "The body cannot be read.",
         401: "The token is missing or wrong.",
+        408: "The body came too slowly.",
         409: "The id is in use.",
         413: "The body or the number of rows is too large.",
         415: "The content type is none of those named here.",
@@ -180,7 +182,7 @@ def _add_learning(app: FastAPI, service: Service, traffic: Traffic) -> None:
     )
     async def predict(request: Request) -> Response:
         """Predict one row or several. Rows with an `id` are kept until their label comes."""
-        async with intake.content(request) as (body, content_type):
+        async with intake.content(request, predict_body) as (body, content_type):
             parsed = predict_body(body, content_type)
             answers = await service.submit(Work(parsed.rows, parsed.where, ids=parsed.ids))
         traffic.predicted += len(answers)
@@ -212,7 +214,7 @@ def _add_learning(app: FastAPI, service: Service, traffic: Traffic) -> None:
 
     async def _learn(request: Request, parser: Parser) -> Response:
         key = _idempotency_key(request)
-        async with intake.content(request) as (body, content_type):
+        async with intake.content(request, parser) as (body, content_type):
             parsed = parser(body, content_type)
             fingerprint = _fingerprint(request.url.path, body, parsed, parser)
             ids = parsed.ids if parser is label_body else None
@@ -249,27 +251,44 @@ class Intake:
         self.bytes = 0  # of the bodies of requests that are not answered yet
 
     @contextlib.asynccontextmanager
-    async def content(self, request: Request) -> AsyncIterator[tuple[bytes, str]]:
+    async def content(self, request: Request, parser: Parser) -> AsyncIterator[tuple[bytes, str]]:
         """Read a body and its content type; the body counts until the block ends."""
+        content_type = request.headers.get("content-type", "")
+        parser.kind(content_type)  # what can be refused is refused before the body is sent
         if "content-encoding" in request.headers:
             raise RefusedError(
                 415, "Content-Encoding must be absent: send bodies that are not compressed.", "Content-Encoding"
             )
-        parts, size = [], 0
+        if int(request.headers.get("content-length", 0)) > MOST_BYTES:
+            raise _too_large()
+        body = bytearray()
         try:
-            async for part in request.stream():
-                size += len(part)
-                self.bytes += len(part)
-                if size > MOST_BYTES:
-                    raise RefusedError(413, f"body must have at most {MOST_BYTES} bytes.", "body")
-                if self.bytes > MOST_BYTES_TOGETHER and size > _SMALL_BODY:
-                    raise RefusedError(429, "Too many large bodies at once. Try again later.", retry_after=1)
-                parts.append(part)
-            yield b"".join(parts), request.headers.get("content-type", "")
+            await self._read(request, body)
+            yield bytes(body), content_type
         except ClientDisconnect:  # nobody will read the answer; without one, the log would show a traceback
             raise RefusedError(400, "The body was cut off.", "body") from None
         finally:
-            self.bytes -= size
+            self.bytes -= len(body)
+
+    async def _read(self, request: Request, body: bytearray) -> None:
+        now = asyncio.get_running_loop().time
+        last = now() + _LONGEST_BODY
+        try:
+            async with asyncio.timeout(_LONGEST_PAUSE) as patience:
+                async for part in request.stream():
+                    patience.reschedule(min(now() + _LONGEST_PAUSE, last))
+                    body += part
+                    self.bytes += len(part)
+                    if len(body) > MOST_BYTES:
+                        raise _too_large()
+                    if self.bytes > MOST_BYTES_TOGETHER and len(body) > _SMALL_BODY:
+                        raise RefusedError(429, "Too many large bodies at once. Try again later.", retry_after=1)
+        except TimeoutError:
+            raise RefusedError(408, "The body came too slowly.", "body") from None
+
+
+def _too_large() -> RefusedError:
+    return RefusedError(413, f"body must have at most {MOST_BYTES} bytes.", "body")
 
 
 def _body(parser: Parser) -> dict[str, Any]:
@@ -318,11 +337,17 @@ def _add_reading(app: FastAPI, service: Service, traffic: Traffic) -> None:
     @app.get(
         "/v1/model",
         response_class=FileResponse,
-        responses={200: {"content": {"application/octet-stream": {}}}, 401: _REFUSALS[401], 503: _REFUSALS[503]},
+        responses={
+            200: {"content": {"application/octet-stream": {}}},
+            **{status: _REFUSALS[status] for status in (401, 503, 507)},
+        },
     )
     async def model() -> Response:
         """Return the model after the last learned row, as a file for `bomkl.modelfile.load`."""
-        path = await service.read(lambda learner: _model_file(learner, service.folder))
+        try:
+            path = await service.read(lambda learner: _model_file(learner, service.folder))
+        except OSError as error:
+            raise RefusedError(507, f"The file cannot be written ({error.strerror}).", retry_after=5) from None
         if path is None:
             raise RefusedError(409, "The model has not learned from any row yet.")
         clean = BackgroundTask(os.unlink, path)
@@ -381,7 +406,7 @@ def _state(learner: Learner, service: Service, curves: bool) -> dict[str, Any]:
         "queued": service.queued,
         "memory": {"model_bytes": learner.estimator.nbytes_ if learner.fitted else 0},
         "log": {"entries": learner.seq, "snapshot_failure": service.snapshot_failure},
-        "uptime": time.time() - service.started,
+        "uptime": time.monotonic() - service.started,
     }
     if curves:
         state["curves"] = learner.monitor.curves()
@@ -396,7 +421,11 @@ def _model_file(learner: Learner, folder: str) -> str | None:
         return None
     descriptor, path = tempfile.mkstemp(".bomkl", "download-", folder)
     os.close(descriptor)
-    modelfile.save(learner.estimator, path)
+    try:
+        modelfile.save(learner.estimator, path)
+    except BaseException:
+        os.unlink(path)
+        raise
     return path
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     StrictBool,
@@ -23,27 +24,49 @@ from pydantic_core import from_json
 
 from bomkl.serve.arrow import read_arrow
 from bomkl.serve.bulk import are_plain_cells, is_plain_body, plain_lines
-from bomkl.serve.columns import LONGEST_NAME, LONGEST_TEXT
+from bomkl.serve.columns import LONGEST_NAME, LONGEST_TEXT, MOST_COLUMNS
 from bomkl.serve.errors import RefusedError, beside, wrong
 
 JSON, NDJSON, ARROW = "application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream"
 MOST_ROWS = 10_000
+_MOST_FIELDS = 20
 
 Text = Annotated[StrictStr, StringConstraints(max_length=LONGEST_TEXT)]
 Finite = Annotated[StrictFloat, Field(allow_inf_nan=False)]
 Cell = StrictBool | StrictInt | Finite | Text | None
 Label = StrictBool | StrictInt | Finite | Annotated[StrictStr, StringConstraints(min_length=1, max_length=LONGEST_NAME)]
-Row = Annotated[dict[str, Cell], Field(description="Cells by column name; null is a gap.", min_length=1)]
+
+
+def _few_columns(row: Any) -> Any:
+    if isinstance(row, dict) and len(row) > MOST_COLUMNS:
+        raise ValueError(f"A row must have at most {MOST_COLUMNS} columns. Got {len(row)} instead.")
+    return row
+
+
+Row = Annotated[
+    dict[str, Cell],
+    Field(description="Cells by column name; null is a gap.", min_length=1, max_length=MOST_COLUMNS),
+    BeforeValidator(_few_columns),
+]
 Id = Annotated[
     StrictStr,
     StringConstraints(min_length=1, max_length=LONGEST_NAME),
     Field(description="Name of the row. It is kept until its label comes."),
 ]
-Many = Field(min_length=1, max_length=MOST_ROWS)
+# Each wrong value costs kilobytes, so a list stops at its first. Rows and bodies have a bounded number of values.
+Many = Field(min_length=1, max_length=MOST_ROWS, fail_fast=True)
 
 
 class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", str_strip_whitespace=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few_fields(cls, content: Any) -> Any:
+        if isinstance(content, dict) and len(content) > _MOST_FIELDS:
+            names = ", ".join(cls.model_fields)
+            raise ValueError(f"It must have no fields but {names}. Got {len(content)} instead.")
+        return content
 
 
 class PredictRow(_Body):
@@ -147,14 +170,19 @@ class Parser:
 
     def __call__(self, body: bytes, content_type: str) -> Parsed:
         """Read a body; raises `RefusedError` that names the field that is wrong."""
+        parsed = {JSON: self._json, NDJSON: self._lines, ARROW: self._arrow}[self.kind(content_type)](body)
+        places: dict[str, int] = {}
+        for at, name in enumerate(parsed.ids or ()):
+            if places.setdefault(name, at) != at:
+                raise wrong(beside(parsed.where[at], "id"), "be there only once", name)
+        return parsed
+
+    def kind(self, content_type: str) -> str:
+        """Return the content type without its parameters, if it is one of those that bodies may have."""
         kind = content_type.partition(";")[0].strip().lower()
         if kind not in self.content_types:
             raise wrong("Content-Type", f"be one of {', '.join(self.content_types)}", content_type, 415)
-        parsed = {JSON: self._json, NDJSON: self._lines, ARROW: self._arrow}[kind](body)
-        if parsed.ids is not None and len(set(parsed.ids)) < len(parsed.ids):
-            twice = next(at for at, name in enumerate(parsed.ids) if name in parsed.ids[:at])
-            raise wrong(beside(parsed.where[twice], "id"), "be there only once", parsed.ids[twice])
-        return parsed
+        return kind
 
     def _json(self, body: bytes) -> Parsed:
         try:
@@ -171,6 +199,8 @@ class Parser:
         return _of_many(parsed) if several else _of_ones([parsed], ["row"], single=True)
 
     def _lines(self, body: bytes) -> Parsed:
+        if (ends := body.count(b"\n")) > 4 * MOST_ROWS:  # also of empty lines
+            raise wrong("body", f"have 1 to {MOST_ROWS} lines", ends, 413)
         lines = [(number, line) for number, line in enumerate(body.split(b"\n"), start=1) if line.strip()]
         if not 1 <= len(lines) <= MOST_ROWS:
             raise wrong("body", f"have 1 to {MOST_ROWS} lines", len(lines), 413 if lines else 422)
@@ -212,7 +242,7 @@ class Parser:
         return _of_lists(rows, getattr(checked, "y", None), getattr(checked, "ids", None))
 
 
-_CELLS = TypeAdapter(list[Cell])
+_CELLS = TypeAdapter(Annotated[list[Cell], Field(fail_fast=True)])
 predict_body = Parser(PredictRow, PredictRows)
 learn_body = Parser(LearnRow, LearnRows)
 label_body = Parser(LabelRow, LabelRows)

@@ -117,6 +117,8 @@ class Columns:
                 raise wrong(place, "be between -2**53 and 2**53", label)
             if kind == "string" and not 0 < len(label) <= LONGEST_NAME:
                 raise wrong(place, f"have 1 to {LONGEST_NAME} characters", label)
+            if kind == "string" and "\0" in label:  # arrays of texts drop it
+                raise wrong(place, "have no NUL character", label)
             checked.append(label)
         new = [] if kind == "number" else [label for label in dict.fromkeys(checked) if label not in self.classes]
         if new and (self.closed or len(self.classes) + len(new) > MOST_CLASSES):
@@ -189,7 +191,8 @@ def _refuse_names(row: Mapping[str, Any], names: list[str], place: str) -> None:
             f"{place}.{absent[0]} is missing. Every row must have the columns {_list(names)}.",
             f"{place}.{absent[0]}",
         )
-    new = next(name for name in row if name not in names)
+    known = set(names)
+    new = next(name for name in row if name not in known)
     raise RefusedError(
         422,
         f"{place}.{new[:80]} was not there before. Every row must have the columns {_list(names)}.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from typing import Any
 
 
@@ -33,7 +34,8 @@ def wrong(field: str, rule: str, got: Any, status: int = 422) -> RefusedError:
     >>> str(wrong("row.age", "be a number", "young"))
     "row.age must be a number. Got 'young' instead."
     """
-    shown = repr(got)
+    # all of a large body would take seconds
+    shown = reprlib.repr(got) if isinstance(got, list | dict) else repr(got[:80] if isinstance(got, str) else got)
     shown = shown if len(shown) <= 80 else shown[:77] + "..."
     return RefusedError(status, f"{field} must {rule}. Got {shown} instead.", field)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import hmac
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -23,6 +25,8 @@ _CONTENT_POLICY = (
 )
 # Swagger UI starts itself by a script in its page.
 _DOCS_POLICY = _CONTENT_POLICY.replace("script-src 'self'", "script-src 'self' 'unsafe-inline'")
+_SMALL_UPLOAD = 2**16
+_LONGEST_DRAIN, _LONGEST_SILENCE = 30.0, 5.0  # seconds
 _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -30,6 +34,44 @@ _HEADERS = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
+
+
+class Upload:
+    """The body of a request, of which a refusal may leave a part unread.
+
+    If the server closed a connection on which data are still coming, the client would see a reset instead of the
+    answer. So the answer is sent at once, and then what comes is read for a while, as nginx does (lingering close).
+
+    Parameters
+    ----------
+    receive : ASGI callable
+        Where it comes from.
+    headers : dict
+        Headers of the request.
+    """
+
+    def __init__(self, receive: Receive, headers: dict[bytes, bytes]) -> None:
+        self._receive, self._headers = receive, headers
+        self.open = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
+
+    async def receive(self) -> MutableMapping[str, Any]:
+        """Receive the next part."""
+        message = await self._receive()
+        self.open = self.open and bool(message.get("more_body"))
+        return message
+
+    def is_long(self) -> bool:
+        """Tell whether the connection must end with the answer: so much is to come that nobody wants to wait for it."""
+        few = self._headers.get(b"content-length", b"")
+        return self.open and (b"expect" in self._headers or not few.isdigit() or int(few) > _SMALL_UPLOAD)
+
+    async def drain(self) -> None:
+        """Read what comes and forget it."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LONGEST_DRAIN):
+                while self.open:
+                    async with asyncio.timeout(_LONGEST_SILENCE):
+                        await self.receive()
 
 
 class Guard:
@@ -57,6 +99,8 @@ class Guard:
             await self.app(scope, receive, send)
             return
         began, path, status = time.perf_counter(), scope["path"], 500
+        headers = dict(scope["headers"])
+        upload = Upload(receive, headers)
         policy = (_DOCS_POLICY if path.startswith(("/docs", "/redoc")) else _CONTENT_POLICY).encode()
 
         async def send_guarded(message: MutableMapping[str, Any]) -> None:
@@ -66,15 +110,22 @@ class Guard:
                 extra = [*_HEADERS, (b"content-security-policy", policy)]
                 if not any(name == b"cache-control" for name, _ in message["headers"]):
                     extra.append((b"cache-control", b"no-store"))
+                if upload.is_long():
+                    extra.append((b"connection", b"close"))
                 message["headers"] = [*message["headers"], *extra]
+            elif upload.open and not message.get("more_body"):
+                await send({**message, "more_body": True})
+                await upload.drain()
+                message = {"type": "http.response.body"}
             await send(message)
 
-        headers = dict(scope["headers"])
+        if scope["method"] == "HEAD" and path != "/v1/events":  # the server leaves out the body
+            scope = {**scope, "method": "GET"}
         try:
             if refusal := self._refusal(path, headers):
                 await _answer(send_guarded, *refusal)
             else:
-                await self.app(scope, receive, send_guarded)
+                await self.app(scope, upload.receive, send_guarded)
         finally:
             self.traffic.count(path if path in self.routes else "other", status, time.perf_counter() - began)
 
@@ -95,8 +146,9 @@ class Guard:
 
 
 async def _answer(send: Send, status: int, field: str, message: str) -> None:
-    headers = [(b"content-type", b"application/json")]
+    body = to_json({"detail": message, "field": field})
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     if status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": to_json({"detail": message, "field": field})})
+    await send({"type": "http.response.body", "body": body})

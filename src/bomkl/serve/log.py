@@ -6,11 +6,13 @@ What is in the log after a commit survives a crash of the process and of the mac
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pydantic_core import to_json
@@ -74,6 +76,28 @@ def log_path(folder: str | os.PathLike[str]) -> str:
     return os.path.join(folder, "log.sqlite")
 
 
+def _connect(path: str, read_only: bool) -> sqlite3.Connection:
+    # Beside a log in use there is a write-ahead log. Where there is none, and none can be made, nobody is writing.
+    still = read_only and not os.access(os.path.dirname(path), os.W_OK) and not os.path.exists(f"{path}-wal")
+    name = f"{Path(path).resolve().as_uri()}{'?immutable=1' if still else ''}"
+    db = sqlite3.connect(name, timeout=10, isolation_level=None, check_same_thread=False, uri=True)
+    if read_only:
+        db.execute("PRAGMA query_only=ON")
+    return db
+
+
+def _identities(path: str) -> list[tuple[int, int] | None]:
+    """Tell the log and its write-ahead log from other files of the same names."""
+    found: list[tuple[int, int] | None] = []
+    for name in (path, f"{path}-wal"):
+        try:
+            status = os.stat(name)
+            found.append((status.st_dev, status.st_ino))
+        except OSError:
+            found.append(None)
+    return found
+
+
 class Log:
     """The log of one data folder.
 
@@ -86,27 +110,41 @@ class Log:
     """
 
     def __init__(self, folder: str, read_only: bool = False) -> None:
-        path = log_path(folder)
-        if read_only and not os.path.exists(path):
+        self.path = log_path(folder)
+        if read_only and not os.path.exists(self.path):
             raise LogError(f"{folder}: there is no log here. Name the folder that was given to 'bomkl serve --data'.")
-        self._db = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
+        with self._explained(), contextlib.ExitStack() as undo:
+            self._db = _connect(self.path, read_only)
+            undo.callback(self._db.close)
+            self._prepare(read_only)
+            self.seq, self.rows = self._before = self._end()
+            undo.pop_all()
+        self._files = _identities(self.path)
+
+    def _prepare(self, read_only: bool) -> None:
+        tables = {name for (name,) in self._db.execute("SELECT name FROM sqlite_master")}
+        if tables and "facts" not in tables:  # nothing may be written to a file of someone else
+            raise LogError(f"{self.path}: not a log of bomkl serve: it has other tables.")
+        if not read_only:
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=FULL")
+            self._db.execute("PRAGMA wal_autocheckpoint=4000")
+            self._db.executescript(_TABLES)
+        version = self.fact("format")
+        if version is None and not read_only:
+            self.set_fact("format", _FORMAT)
+        elif version != _FORMAT:
+            raise LogError(f"{self.path}: format {version}, but this bomkl reads format {_FORMAT}.")
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Name the log in errors of SQLite."""
         try:
-            if read_only:
-                self._db.execute("PRAGMA query_only=ON")
-            else:
-                self._db.execute("PRAGMA journal_mode=WAL")
-                self._db.execute("PRAGMA synchronous=FULL")
-                self._db.execute("PRAGMA wal_autocheckpoint=4000")
-                self._db.executescript(_TABLES)
-            version = self.fact("format")
-            if version is None and not read_only:
-                self.set_fact("format", _FORMAT)
-            elif version != _FORMAT:
-                raise LogError(f"{path}: format {version}, but this bomkl reads format {_FORMAT}.")
+            yield
+        except sqlite3.OperationalError as error:  # such as a full disk, or a file that must not be written
+            raise LogError(f"{self.path}: cannot be used as the log ({error}).") from error
         except sqlite3.DatabaseError as error:
-            self._db.close()
-            raise LogError(f"{path}: not a log of bomkl serve, or damaged ({error}).") from error
-        self.seq, self.rows = self._end()
+            raise LogError(f"{self.path}: not a log of bomkl serve, or damaged ({error}).") from error
 
     def _end(self) -> tuple[int, int]:
         last = self._db.execute("SELECT seq, last_row FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
@@ -118,6 +156,9 @@ class Log:
 
     def begin(self) -> None:
         """Start a transaction; nothing is written until `commit`."""
+        self._before = self.seq, self.rows
+        if _identities(self.path) != self._files:  # SQLite would go on with files that no restart will find
+            raise sqlite3.OperationalError("its file was deleted or replaced while the service used it")
         self._db.execute("BEGIN IMMEDIATE")
 
     def commit(self) -> None:
@@ -126,9 +167,9 @@ class Log:
 
     def rollback(self) -> None:
         """Undo everything since `begin`."""
+        self.seq, self.rows = self._before  # known without the disk: a wrong number would leave a gap in the log
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
-        self.seq, self.rows = self._end()
 
     def close(self) -> None:
         """Close the file."""
@@ -164,15 +205,19 @@ class Log:
         """Entries after number `after`, in order; raises `LogError` where one is missing."""
         expected = after + 1
         while True:
-            part = self._db.execute(
-                "SELECT seq, last_row, body FROM entries WHERE seq >= ? ORDER BY seq LIMIT 16", (expected,)
-            ).fetchall()
+            with self._explained():
+                part = self._db.execute(
+                    "SELECT seq, last_row, body FROM entries WHERE seq >= ? ORDER BY seq LIMIT 16", (expected,)
+                ).fetchall()
             if not part:
                 return
             for seq, last_row, body in part:
                 if seq != expected:
-                    raise LogError(f"entry {expected} of the log is missing: the next one is {seq}.")
-                rows, labels = json.loads(body)
+                    raise LogError(f"{self.path}: entry {expected} is missing: the next one is {seq}.")
+                try:
+                    rows, labels = json.loads(body)
+                except (TypeError, ValueError) as error:
+                    raise LogError(f"{self.path}: entry {seq} is damaged ({error}).") from error
                 yield Entry(seq, last_row, rows, labels)
                 expected += 1
 

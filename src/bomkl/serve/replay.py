@@ -9,7 +9,7 @@ from typing import Any
 
 from bomkl import modelfile
 from bomkl.serve.learner import Learner
-from bomkl.serve.log import Log
+from bomkl.serve.log import Log, LogError
 from bomkl.serve.snapshots import Snapshot, Snapshots, same_model
 from bomkl.serve.start import base, stored_columns
 
@@ -76,7 +76,8 @@ class Replay:
         for entry in self._log.entries(learner.seq):
             if entry.seq > last:
                 break
-            assert columns is not None  # written with the first row
+            if columns is None:  # they are written with the first row
+                raise LogError(f"{self._log.path}: is damaged: its columns are missing.")
             learner.learn([entry], columns)
             learned(len(entry.labels))
             if learner.monitor.rows >= max(2 * reported, _FIRST_REPORT):

@@ -9,6 +9,7 @@ import glob
 import os
 import signal
 import socket
+import sqlite3
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -18,6 +19,7 @@ import uvicorn
 from bomkl._files import BusyError, locked
 from bomkl.progress import progress_bar
 from bomkl.serve.app import make_app
+from bomkl.serve.connection import Connection
 from bomkl.serve.guard import LOOPBACK
 from bomkl.serve.log import Log, LogError, log_path
 from bomkl.serve.service import Service, ServiceSettings, learned
@@ -64,7 +66,11 @@ def serve(
             sockets = [stack.enter_context(each) for each in bound_sockets(host, port)]
             service = open_service(folder, start, model_file, settings)
             sys.setswitchinterval(_SWITCH_SECONDS)
-            asyncio.run(_run(make_app(service, token), host, sockets))
+            asyncio.run(_run(service, make_app(service, token), host, sockets))
+            if service.failed is not None:  # whoever watches over the process may start it again
+                raise LogError(f"{folder}: the service has failed ({service.failed}). The log has every row.")
+    except sqlite3.Error as error:
+        raise LogError(f"{folder}: the log cannot be written ({error}).") from error
     except BusyError:
         raise LogError(f"{folder}: another process serves this folder. Stop it, or use another folder.") from None
 
@@ -136,31 +142,32 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def _run(app: Any, host: str, sockets: list[socket.socket]) -> None:
-    config = uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=30,
-        limit_concurrency=1000,
-        h11_max_incomplete_event_size=64 * 1024,
+def config_of(app: Any, **changes: Any) -> uvicorn.Config:
+    """Tell uvicorn how to serve an application; tests change some of it."""
+    settings = {"timeout_graceful_shutdown": 30, "limit_concurrency": 1000}
+    return uvicorn.Config(
+        app, http=Connection, log_level="warning", access_log=False, server_header=False, **(settings | changes)
     )
-    server = _Server(config)
+
+
+async def _run(service: Service, app: Any, host: str, sockets: list[socket.socket]) -> None:
+    server = _Server(config_of(app))
 
     def stop() -> None:
         app.stopping.set()
         server.should_exit = True
 
+    service.on_failure = stop
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
             loop.add_signal_handler(number, stop)
+    ports = dict.fromkeys(each.getsockname()[1] for each in sockets)  # a signal may close them at once
     serving = asyncio.create_task(server.serve(sockets))
     while not (server.started or serving.done()):
         await asyncio.sleep(0.01)
     if server.started:
         name = f"[{host}]" if ":" in host else host
-        for port in dict.fromkeys(each.getsockname()[1] for each in sockets):
+        for port in ports:
             print(f"bomkl: serving on http://{name}:{port}/", file=sys.stderr, flush=True)
     await serving

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from bomkl.serve.columns import Columns
 from bomkl.serve.errors import RefusedError
 from bomkl.serve.learner import BULK_BATCH, MICRO_BATCH, Learner
 from bomkl.serve.ledger import Ledger
@@ -78,10 +79,11 @@ class Service:
 
     def __init__(self, folder: str, log: Log, learner: Learner, settings: ServiceSettings) -> None:
         self.folder, self.settings = folder, settings
-        self.started = time.time()
+        self.started = time.monotonic()
         self.snapshots = Snapshots(folder)
         self.ledger = Ledger(log, settings.most_waiting, takes_tables(learner.estimator))
         self.failed: str | None = None
+        self.on_failure: Callable[[], None] = lambda: None  # called in the event loop
         self.snapshot_failure: str | None = None
         self._log, self._learner = log, learner
         self._to_log: deque[Work] = deque()
@@ -192,6 +194,8 @@ class Service:
                 self._log_wakes.notify_all()
                 self._model_wakes.notify_all()
             self._settle([(waiters, RefusedError(503, "The service has failed and must be restarted."))])
+            assert self._loop is not None
+            self._loop.call_soon_threadsafe(self.on_failure)
 
     # ------------------------------------------------------------ the log thread
 
@@ -344,7 +348,7 @@ class Service:
         for function, future in reads:
             try:
                 outcomes.append(([future], function(self._learner)))
-            except (ValueError, OSError) as error:
+            except Exception as error:  # reading does no harm to the model
                 outcomes.append(([future], error))
         self._settle(outcomes)
 
@@ -365,16 +369,30 @@ class Service:
         if columns is None or not self._learner.fitted:
             answers: list[dict[str, Any]] = [{"prediction": None} for work in good for _ in work.where]
         else:
-            answers = [
-                answer
-                for begin in range(0, len(rows), MICRO_BATCH)
-                for answer in self._learner.predict(rows[begin : begin + MICRO_BATCH], columns)
-            ]
+            try:
+                answers = [
+                    answer
+                    for begin in range(0, len(rows), MICRO_BATCH)
+                    for answer in self._learner.predict(rows[begin : begin + MICRO_BATCH], columns)
+                ]
+            except Exception as error:  # a row that the model refuses; the other requests must not suffer
+                if len(good) == 1:
+                    return [*outcomes, (good[0].waiters, self._refusal(good[0], columns, error))]
+                return outcomes + [outcome for work in good for outcome in self._predict([work])]
         at = 0
         for work in good:
             outcomes.append((work.waiters, answers[at : at + work.size]))
             at += work.size
         return outcomes
+
+    def _refusal(self, work: Work, columns: Columns, error: Exception) -> RefusedError:
+        """Name the first row that the model cannot predict."""
+        for row, place in zip(work.cells, work.where, strict=True):
+            try:
+                self._learner.predict([row], columns)
+            except Exception as found:
+                return RefusedError(422, f"{place} cannot be predicted: {found}", place)
+        return RefusedError(503, f"The rows cannot be predicted at the moment: {error}", retry_after=5)
 
     def _snapshot_if_due(self) -> None:
         rows = self._learner.rows

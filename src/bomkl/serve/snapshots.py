@@ -53,7 +53,8 @@ class Snapshots:
 
     def write(self, learner: Learner) -> Snapshot:
         """Write a snapshot; it is there whole or not at all."""
-        os.makedirs(self.folder, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(self.folder)  # and not the data folder: without it, there is no log
         seq, rows = learner.seq, learner.rows
         path = os.path.join(self.folder, f"{seq:020}-{rows:020}.bomkl")
         modelfile.save(learner.estimator, path, {"seq": seq, "monitor": learner.monitor.state()})

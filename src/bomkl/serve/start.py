@@ -129,6 +129,12 @@ def base(folder: str, log: Log) -> Learner:
 
 def newest(folder: str, log: Log) -> Learner:
     """Return the newest good snapshot, or failing that the model before the first entry."""
+    if ahead := [each for each in Snapshots(folder).list() if each.seq > log.seq]:
+        raise LogError(
+            f"{folder}: rows that were acknowledged are missing from the log. It ends with entry {log.seq}, but "
+            f"{ahead[-1].path} has learned entry {ahead[-1].seq}. Put back the log that belongs to the snapshots; or, "
+            f"to go on without these rows, delete the snapshots after entry {log.seq}."
+        )
     return Snapshots(folder).newest_good(log.first_seq(), log.seq) or base(folder, log)
 
 
@@ -136,7 +142,8 @@ def catch_up(learner: Learner, log: Log, learned: Callable[[list[Entry], list[li
     """Learn the entries of the log that a model has not learned yet; `learned` is called with each group of them."""
     columns = stored_columns(log)
     for entries in _groups(log.entries(learner.seq)):
-        assert columns is not None  # written with the first row
+        if columns is None:  # they are written with the first row
+            raise LogError(f"{log.path}: is damaged: its columns are missing.")
         learned(entries, learner.learn(entries, columns))
 
 
