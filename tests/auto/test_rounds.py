@@ -13,6 +13,8 @@ from sklearn.datasets import make_classification, make_friedman1
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, _core, modelfile
 from bomkl.auto import rounds, sum_engine, sums
+from bomkl.auto.combination import Combination
+from bomkl.auto.constants import STACK_RIDGES
 from bomkl.auto.row_arrays import dense_rows
 
 N = 600
@@ -313,3 +315,13 @@ def test_a_large_budget_begins_with_rounds_before_it_is_full(monkeypatch):
     assert whole.n_support_.sum() > 0
     row_by_row = AutoMKLClassifier(200, random_state=0).fit(X, y)
     assert whole.mistakes_ < 1.25 * row_by_row.mistakes_
+
+
+def test_stacks_forget_a_part_of_what_older_components_said_and_never_the_prior():
+    before = Combination.of(3)
+    prior = np.stack([ridge * np.eye(3) for ridge in STACK_RIDGES])
+    nothing = sums.CombinationSums(np.zeros_like(prior), np.zeros((2, 3)), np.zeros(3), np.zeros(3), np.zeros(3), 0.0)
+    kept, after = rounds._learned(prior + 8 * np.ones((3, 3)), before, nothing)
+    assert_allclose(kept, prior + 8 * rounds.KEPT_BY_STACKS * np.ones((3, 3)))
+    assert_allclose(after.stack_covariance @ kept, np.stack([np.eye(3)] * 2), atol=1e-12)
+    assert_array_equal(after.stack_w, before.stack_w)

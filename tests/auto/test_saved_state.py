@@ -125,6 +125,25 @@ def test_no_value_can_be_replaced_by_nonsense(name):
     assert count > 20
 
 
+KEPT = {
+    "a negative weight": lambda kept: kept | {"weight": -kept["weight"]},
+    "a class that is not there": lambda kept: kept | {"y": kept["y"] + 3},
+    "a row too few": lambda kept: {name: values[:-1] for name, values in kept.items()},
+    "a value too large": lambda kept: kept | {"X": kept["X"] * 1e200},
+}
+
+
+@pytest.mark.parametrize("wrong", KEPT)
+@pytest.mark.parametrize("name", ["empty", "below budget"])
+def test_kept_rows_are_checked(name, wrong):
+    model = MODELS[name]()
+    whole = model.__getstate__()
+    changed = copy.deepcopy(whole["_learner"])
+    changed["learner"]["kept"] = KEPT[wrong](changed["learner"]["kept"])
+    with pytest.raises(ValueError, match="saved"):
+        type(model)().__setstate__({**whole, "_learner": changed})
+
+
 def without(state, name):
     """Copy of a state that has no value of a name anywhere."""
     if isinstance(state, dict):

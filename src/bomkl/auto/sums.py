@@ -121,7 +121,6 @@ class Sums:
             loss=parts[2],
             candidate_loss=parts[3],
             error=parts[4],
-            combined_loss=float(parts[5][0]),
             combined_error=float(parts[5][1]),
         )
 
@@ -165,7 +164,6 @@ class CombinationSums:
     loss: Float  # of the components
     candidate_loss: Float  # of the stacks and, last, the mixture
     error: Float  # of the components
-    combined_loss: float
     combined_error: float
 
 
