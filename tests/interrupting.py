@@ -1,7 +1,9 @@
-"""Interrupts at random moments, for the tests of all estimators."""
+"""Interrupts at random moments and forked processes, for the tests of all estimators."""
 
 import gc
+import os
 import signal
+import time
 import weakref
 from contextlib import contextmanager
 
@@ -33,3 +35,15 @@ def interrupted_after(seconds):
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def exit_code_of(child, seconds=120):
+    """Exit code of a forked process; None, after ending it, where it hangs."""
+    deadline = time.monotonic() + seconds
+    while (ended := os.waitpid(child, os.WNOHANG))[0] == 0:
+        if time.monotonic() > deadline:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return None
+        time.sleep(0.01)
+    return os.waitstatus_to_exitcode(ended[1])

@@ -6,6 +6,7 @@ import time
 
 import pytest
 from sklearn.base import BaseEstimator
+from tests.interrupting import exit_code_of
 
 from bomkl._guard import changing, unchanged_on_error
 
@@ -75,12 +76,7 @@ def test_a_forked_process_waits_for_nobody():
     if child == 0:
         with changing(model):
             os._exit(7)
-    deadline = time.monotonic() + 120
-    while (ended := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    if ended[0] == 0:
-        os.kill(child, 9)
-        os.waitpid(child, 0)
+    code = exit_code_of(child)
     done.set()
     thread.join()
-    assert os.waitstatus_to_exitcode(ended[1]) == 7
+    assert code == 7

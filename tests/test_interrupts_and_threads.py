@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
-from tests.interrupting import interrupted_after
+from tests.interrupting import exit_code_of, interrupted_after
 
 from bomkl import BudgetMKLClassifier, BudgetMKLRegressor
 from bomkl.combiners import Hedge
@@ -286,13 +286,7 @@ def test_a_process_forked_while_others_learn_can_use_the_model():
                     os._exit(7 if np.isfinite(model.decision_function(X[:500])).all() else 1)
                 except BaseException:
                     os._exit(2)
-            deadline = time.monotonic() + 120
-            while (ended := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < deadline:
-                time.sleep(0.01)
-            if ended[0] == 0:
-                os.kill(child, 9)
-                os.waitpid(child, 0)
-            assert os.waitstatus_to_exitcode(ended[1]) == 7
+            assert exit_code_of(child) == 7
     finally:
         stop.set()
         thread.join()

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from bomkl.tables import TableEncoder
-from bomkl.tables.cells import category, days, kind_of_cells, kinds_of_text, number
+from bomkl.tables.cells import category, days, kind_of_cells, number
 from bomkl.tables.conditional import residuals
 from bomkl.tables.errors import TableError
 from bomkl.tables.neighbours import CLOSE, RECENT, neighbours
@@ -442,7 +442,6 @@ def test_cells():
     assert category("  ") is None
     assert category("x" * 500) != category("x" * 501)
     assert kind_of_cells(["2024-01-01", "soon"], "t") == "category"
-    assert kinds_of_text(["a", "b", "c"], [["1", ""], ["x", "1"], ["", ""]]) == {"a": "number", "b": "category"}
 
 
 @pytest.mark.parametrize("wrong", [None, 3.0, pd.Series([1.0])])

@@ -44,7 +44,7 @@ def validated(estimator: Any, *arrays: Any, **settings: Any) -> Any:
             if str(error).startswith("could not convert string"):
                 named = _text_error(X)
             elif str(error).startswith("Input X contains"):
-                named = _not_finite_error(estimator, X)
+                named = _not_finite_error(X)
             else:
                 raise
             if named is None:
@@ -68,7 +68,7 @@ def _as_before(estimator: Any, X: Any) -> bool:
     )
 
 
-def _not_finite_error(estimator: Any, X: Any) -> ValueError | None:
+def _not_finite_error(X: Any) -> ValueError | None:
     """Make the error of the first cell that is NaN or infinite; None where no cell is."""
     import numpy as np
 

@@ -42,15 +42,13 @@ def is_gap(cell: Any) -> bool:
         return type(cell).__name__ == "NAType"
 
 
-def kind_of(cell: Any, text_numbers: bool = False) -> Kind | None:
+def kind_of(cell: Any) -> Kind | None:
     """Tell what a cell looks like; None for what no column can hold.
 
     Parameters
     ----------
     cell : object
         A cell that is not a gap.
-    text_numbers : bool, default=False
-        Whether texts such as "1.5" are numbers, as in a file without types.
 
     Examples
     --------
@@ -61,8 +59,6 @@ def kind_of(cell: Any, text_numbers: bool = False) -> Kind | None:
         text = cell.strip()
         if text.lower() in _TRUTH:
             return "boolean"
-        if text_numbers and _number_of_text(text) is not None:
-            return "number"
         return "date" if _moment_of_text(text) is not None else "category"
     if isinstance(cell, bool | np.bool_):
         return "boolean"
@@ -73,7 +69,7 @@ def kind_of(cell: Any, text_numbers: bool = False) -> Kind | None:
     return None
 
 
-def kind_of_cells(cells: Sequence[Any], column: Any, text_numbers: bool = False) -> Kind | None:
+def kind_of_cells(cells: Sequence[Any], column: Any) -> Kind | None:
     """Tell what a column of cells holds; None where all are gaps, a category where kinds are mixed.
 
     Examples
@@ -85,7 +81,7 @@ def kind_of_cells(cells: Sequence[Any], column: Any, text_numbers: bool = False)
     for row, cell in enumerate(cells):
         if is_gap(cell):
             continue
-        if (kind := kind_of(cell, text_numbers)) is None:
+        if (kind := kind_of(cell)) is None:
             raise cell_error(column, "hold numbers, texts, truth values or dates", row, cell)
         if kind == "category":
             return "category"
@@ -93,18 +89,6 @@ def kind_of_cells(cells: Sequence[Any], column: Any, text_numbers: bool = False)
     if kinds == {"number", "boolean"}:
         return "number"
     return (kinds.pop() if len(kinds) == 1 else "category") if kinds else None
-
-
-def kinds_of_text(names: Sequence[str], columns: Sequence[Sequence[str | None]]) -> dict[str, Kind]:
-    """Tell what the columns of a file without types hold; columns of gaps are left out.
-
-    Examples
-    --------
-    >>> kinds_of_text(["city", "size"], [["Oslo", "Bonn"], ["1.5", ""]])
-    {'city': 'category', 'size': 'number'}
-    """
-    kinds = {name: kind_of_cells(cells, name, True) for name, cells in zip(names, columns, strict=True)}
-    return {name: kind for name, kind in kinds.items() if kind is not None}
 
 
 def number(cell: Any) -> float:
