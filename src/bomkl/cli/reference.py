@@ -16,6 +16,9 @@ from bomkl.cli.app import app
 _STOPPED = f"{signals.EXIT_HUNG_UP}, {signals.EXIT_INTERRUPTED}, {signals.EXIT_TERMINATED}"
 _HEAD = f"""# Command line
 
+With `bomkl` you learn from files and pipes, predict, measure errors and run a service, without writing Python. This
+page lists all commands and their options.
+
 Results go to standard output, everything else to standard error. Commands that read rows accept files, folders,
 globs, or `-` for standard input, in any of the [formats](streams.md). `bomkl --install-completion` makes your shell
 complete commands and options.
