@@ -1,4 +1,4 @@
-"""The constants of the zero-tuning learner: one choice for all data, made by the experiments in ``docs/auto.md``."""
+"""The constants of the zero-tuning learner: one choice for all data (see ``docs/what-was-tried.md``)."""
 
 from __future__ import annotations
 
@@ -65,3 +65,8 @@ NARROW = tuple(choice.name for choice in KERNELS if choice.share == 0.5)
 CURVED = KernelChoice("polynomial 2 log", "polynomial", "standard", 1.0, 0.3, 0.5)  # of numbers, on a curved scale
 COMPONENTS = (*(choice.name for choice in KERNELS), "linear")
 ADDITIVE = "additive"  # linear in the columns, their normal scores and squares of these, where columns are few
+
+
+def regression_names(squares: bool, curved: bool) -> list[str]:
+    """Name the components that are regressions, in their order: with squares of the columns, with a curved target."""
+    return [*COMPONENTS, *([ADDITIVE] if squares else []), *([CURVED.name] if curved else [])]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bomkl.auto.blas import one_blas_thread
 from bomkl.auto.coding import Coding
 from bomkl.auto.component import Component, NewtonComponent
-from bomkl.auto.constants import ADDITIVE, COMPONENTS, CURVED, KERNELS, KernelChoice
+from bomkl.auto.constants import ADDITIVE, CURVED, KERNELS, KernelChoice, regression_names
 from bomkl.auto.curved import CurvedComponent, bent, curve_of
 from bomkl.auto.features import Features, LinearFeatures
 from bomkl.auto.fit import Steps, T, finished, fitted_means
@@ -61,7 +61,7 @@ class Rebuild:
         self.X, self.targets, self.weight = X, targets, weight
         self.settings, self.task, self.fitting = settings, task, fitting
         self.tree_seed = tree_seed  # None where there are no trees
-        self._names = [*COMPONENTS, *([ADDITIVE] if settings.squares else []), *([CURVED.name] if curved else [])]
+        self._names = regression_names(settings.squares, curved)
         self._costs = [_COSTS[name] for name in self._names]
         self._growth: Growth | None = None
         self._geometry: Geometry | None = None

@@ -21,14 +21,7 @@ from bomkl._core import BLOCK, OneRow
 from bomkl.auto.coding import Codes
 from bomkl.auto.combination import Combination
 from bomkl.auto.component import Component, NewtonComponent, Scorer
-from bomkl.auto.constants import (
-    ADDITIVE,
-    CHUNK,
-    COMPONENTS,
-    CURVED,
-    DEVICE_FROM,
-    LARGEST,
-)
+from bomkl.auto.constants import CHUNK, DEVICE_FROM, LARGEST, regression_names
 from bomkl.auto.fitting import Fitting, HostFitting
 from bomkl.auto.geometry import Float, Geometry, Views
 from bomkl.auto.growth import Growth
@@ -80,11 +73,7 @@ class RowLearner:
         return [*self._regressions(), *(TREES if self.settings.has_trees else ())]
 
     def _regressions(self) -> list[str]:
-        return [
-            *COMPONENTS,
-            *([ADDITIVE] if self.settings.squares else []),
-            *([CURVED.name] if self._has_curve else []),
-        ]
+        return regression_names(self.settings.squares, self._has_curve)
 
     @property
     def _has_curve(self) -> bool:
