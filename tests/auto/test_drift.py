@@ -66,6 +66,18 @@ def test_recent_labels_are_used_where_labels_come_in_runs():
         assert model.mistakes_ < 0.15 * len(y)
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_run_of_labels_costs_little_more_than_its_first_row(n_classes):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 2))
+    changes = rng.random(1500) < 0.04
+    y = np.cumsum(changes) % n_classes
+    model = AutoMKLClassifier(40, "adapt", random_state=0, trees=False)
+    scores = model.score_and_learn(X, y, classes=range(n_classes))
+    wrong = (scores > 0 if n_classes == 2 else scores.argmax(axis=1)) != y
+    assert wrong[200:].sum() <= 1.15 * changes[200:].sum()
+
+
 def test_recent_targets_are_used_in_a_series_without_a_level():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(1500, 2)), np.cumsum(rng.normal(size=1500))

@@ -175,6 +175,17 @@ def test_models_saved_with_the_sum_of_all_squared_errors_go_on_from_it():
     assert np.isfinite(loaded.score_and_learn(X, X[:, 0])).all()
 
 
+def test_models_saved_without_the_decays_of_labels_keep_those_they_had():
+    model = AutoMKLClassifier(20, drift="adapt", random_state=0).partial_fit(X, FLIPPED)
+    state = model.__getstate__()
+    loaded = AutoMKLClassifier()
+    loaded.__setstate__({**state, "_learner": without(state["_learner"], "decays")})
+    assert_array_equal(loaded._learner.fast.decays, [0.5, 0.95])
+    again = AutoMKLClassifier()
+    again.__setstate__(loaded.__getstate__())
+    assert_array_equal(again.score_and_learn(X, FLIPPED), loaded.score_and_learn(X, FLIPPED))
+
+
 def test_an_open_block_larger_than_a_block_is_refused(tmp_path):
     data = gzip.decompress((OLD / "auto_three_classes.bomkl.gz").read_bytes())
     assert b'"open":8' in data

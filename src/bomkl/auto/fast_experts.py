@@ -23,7 +23,8 @@ from bomkl.auto.task import LearnerSettings, Task
 from bomkl.auto.wide import WideLearner, learner_type
 
 TWINS = ((0.99, 300), (0.97, 100))  # what is left of a row after the next, and the budget at most
-DECAYS = (0.5, 0.95)  # what is left of a label after the next
+DECAYS = (0.0, 0.95)  # what is left of a label after the next
+_EARLIER_DECAYS = (0.5, 0.95)  # of models saved before these were kept with them
 NUMBER_DECAYS = (0.0, 0.5, 0.95)
 SLOW = 2  # slower learners that are joined each for itself
 _PRIOR = 0.5  # labels' worth of the frequencies of all rows in those of the last ones
@@ -156,6 +157,7 @@ class FastExperts:
         """Everything it is, as plain values and arrays."""
         return {
             "twins": [twin.to_state() for twin in self.twins],
+            "decays": self.decays,
             "recent": self.recent,
             "weights": self.weights,
             "combination": self.combination.to_state(),
@@ -171,6 +173,10 @@ class FastExperts:
         ):
             raise saved.wrong("twins", "learners that forget fast, of the same rows", len(twins))
         fast.twins = twins
+        if saved.has("decays"):
+            fast.decays = saved.array("decays", fast.decays.shape, low=0.0, high=1.0)
+        elif not settings.regression:
+            fast.decays = np.array(_EARLIER_DECAYS)
         fast.recent = saved.array("recent", fast.recent.shape, low=-np.inf if settings.regression else 0.0)
         if settings.regression and fast.recent[:, 0].min() < 0:
             raise saved.wrong("recent", "weights from 0 on, and sums", float(fast.recent[:, 0].min()))
