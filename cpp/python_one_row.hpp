@@ -35,32 +35,16 @@ public:
                     InOut<double, 1> error_rows, In<std::int64_t, 1> places)
         : keep_(nb::make_tuple(relevance_standard, relevance_normal, learner.attr("geometry"))), largest_(largest),
           outputs_(outputs), task_(Task(task)), target_(outputs), error_rows_(error_rows), places_(places) {
-        const nb::object components = learner.attr("components");
         require(task >= 0 && task <= int(Task::huber) && outputs > 0, "unknown task");
         const nb::object geometry = learner.attr("geometry"), combination = learner.attr("combination");
-        const auto mean = array_of<double, 1>(geometry, "mean"), deviation = array_of<double, 1>(geometry, "deviation"),
-                   middle = array_of<double, 1>(geometry, "middle"), table = array_of<double, 1>(geometry, "score_table"),
-                   normal_mean = array_of<double, 1>(geometry, "normal_mean"),
-                   normal_deviation = array_of<double, 1>(geometry, "normal_deviation");
-        const auto sorted = array_of<double, 2>(geometry, "sorted_columns");
-        const auto axes = array_of<float, 3>(geometry, "axes");
-        const auto first = nb::cast<In<float, 1>>(relevance_standard), second = nb::cast<In<float, 1>>(relevance_normal);
-        const Columns columns = columns_of(mean, deviation, middle, nb::cast<double>(geometry.attr("common")), sorted, table,
-                                           normal_mean, normal_deviation, axes, first, second, clip, far, leading);
-        const std::size_t d = mean.size();
-        Codes coding;
-        if (const nb::object known = geometry.attr("coding"); !known.is_none()) {
-            const auto cuts = array_of<double, 1>(known, "cuts");
-            const auto starts = array_of<std::int64_t, 1>(known, "starts");
-            require_coding(cuts, starts, d);
-            static const double none = 0;  // of columns that are all constant there are no cuts
-            coding = {cuts.size() ? cuts.data() : &none, starts.data()};
-        }
+        const Columns columns = columns_from(geometry, relevance_standard, relevance_normal, clip, far, leading);
+        const std::size_t d = array_of<double, 1>(geometry, "mean").size();
+        const Codes coding = coding_of(geometry, d);
         std::vector<OneComponent> parts;
         std::vector<OneBoosted> boosted;
         std::vector<OneForest> forests;
         std::size_t place = 0;
-        for (nb::handle component : components) {
+        for (nb::handle component : nb::object(learner.attr("components"))) {
             keep_ = nb::make_tuple(keep_, component);
             const std::string kind = nb::cast<std::string>(component.attr("kind"));
             const bool newton = kind == "newton" || kind == "curved";
@@ -76,24 +60,13 @@ public:
             }
             ++place;
         }
-        auto w = changing_array_of<double, 2>(combination, "stack_w");
-        auto P = changing_array_of<double, 3>(combination, "stack_covariance");
-        auto weights = changing_array_of<double, 1>(combination, "weights"),
-             log_final = changing_array_of<double, 1>(combination, "log_final");
-        loss_sum_ = changing_array_of<double, 1>(combination, "loss_sum");
-        error_sum_ = changing_array_of<double, 1>(combination, "error_sum");
         keep_ = nb::make_tuple(keep_, combination);
-        const std::size_t m = place;
-        require(places_.size() == m &&
-                    std::all_of(places_.data(), places_.data() + m,
+        require(places_.size() == place &&
+                    std::all_of(places_.data(), places_.data() + place,
                                 [&](std::int64_t at) { return at >= 0 && std::size_t(at) < error_rows_.size(); }),
                 "the errors do not fit their components");
-        require(m > 0 && weights.size() == m && w.shape(1) == m && P.shape(0) == w.shape(0) && P.shape(1) == m &&
-                    P.shape(2) == m && log_final.size() == w.shape(0) + 1 && loss_sum_.size() == m && error_sum_.size() == m,
-                "the arrays of a combination do not fit together");
         row_.emplace(primitives(), columns, std::move(parts), coding, std::move(boosted), std::move(forests),
-                     Combination{int(m), int(w.shape(0)), w.data(), P.data(), weights.data(), log_final.data(), share},
-                     outputs_, task_);
+                     combination_of(combination, place, share), outputs_, task_);
     }
 
     // Scores of scaled targets: a number, or an array where there are several outputs. None where the row is not one of finite
@@ -135,6 +108,39 @@ public:
     }
 
 private:
+    static Columns columns_from(nb::handle geometry, nb::handle relevance_standard, nb::handle relevance_normal, double clip,
+                                double far, int leading) {
+        return columns_of(array_of<double, 1>(geometry, "mean"), array_of<double, 1>(geometry, "deviation"),
+                          array_of<double, 1>(geometry, "middle"), nb::cast<double>(geometry.attr("common")),
+                          array_of<double, 2>(geometry, "sorted_columns"), array_of<double, 1>(geometry, "score_table"),
+                          array_of<double, 1>(geometry, "normal_mean"), array_of<double, 1>(geometry, "normal_deviation"),
+                          array_of<float, 3>(geometry, "axes"), nb::cast<In<float, 1>>(relevance_standard),
+                          nb::cast<In<float, 1>>(relevance_normal), clip, far, leading);
+    }
+
+    static Codes coding_of(nb::handle geometry, std::size_t d) {
+        const nb::object known = geometry.attr("coding");
+        if (known.is_none()) return {};
+        const auto cuts = array_of<double, 1>(known, "cuts");
+        const auto starts = array_of<std::int64_t, 1>(known, "starts");
+        require_coding(cuts, starts, d);
+        static const double none = 0;  // of columns that are all constant there are no cuts
+        return {cuts.size() ? cuts.data() : &none, starts.data()};
+    }
+
+    Combination combination_of(nb::handle combination, std::size_t m, double share) {
+        auto w = changing_array_of<double, 2>(combination, "stack_w");
+        auto P = changing_array_of<double, 3>(combination, "stack_covariance");
+        auto weights = changing_array_of<double, 1>(combination, "weights"),
+             log_final = changing_array_of<double, 1>(combination, "log_final");
+        loss_sum_ = changing_array_of<double, 1>(combination, "loss_sum");
+        error_sum_ = changing_array_of<double, 1>(combination, "error_sum");
+        require(m > 0 && weights.size() == m && w.shape(1) == m && P.shape(0) == w.shape(0) && P.shape(1) == m &&
+                    P.shape(2) == m && log_final.size() == w.shape(0) + 1 && loss_sum_.size() == m && error_sum_.size() == m,
+                "the arrays of a combination do not fit together");
+        return {int(m), int(w.shape(0)), w.data(), P.data(), weights.data(), log_final.data(), share};
+    }
+
     static constexpr int leading_view = leading;
 
     static Component regression_of(nb::handle r) {
