@@ -87,6 +87,28 @@ def test_the_curves_hold_the_numbers_of_the_state(serving, stream, browse, tmp_p
             keep(tmp_path / f"page-{size}.png")
 
 
+def test_names_of_classes_are_text_and_not_markup(serving, browse):
+    names = [
+        "<b>bold</b>",
+        "&lt;",
+        '<a href="x">y</a>',
+        "one",
+        "a long name that ends in one",
+        "a long name that ends in two",
+    ]
+    with serving() as client:
+        client.learn([{"a": float(at)} for at in range(len(names))], names)
+        page = browse(str(client.base_url))
+        page.wait_for_selector("#chart-classes .ytick text", timeout=60_000)
+        drawn = page.eval_on_selector_all(
+            "#chart-classes .ytick text", "all => all.map((each) => each.textContent.trim())"
+        )
+        assert sorted(drawn) == sorted([*names[:4], "a long name that en…", "a long name that en…"])
+        assert page.query_selector_all("#chart-classes a") == []
+        assert len(page.query_selector_all("#chart-classes .bars .point")) == len(names)
+        assert page.complaints == []
+
+
 def test_a_row_by_hand_with_the_keyboard_alone(serving, stream, browse):
     rows, labels = stream
     with serving(token="secret") as client:

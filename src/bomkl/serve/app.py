@@ -34,7 +34,7 @@ from bomkl.serve.work import Work
 MOST_BYTES = 16 * 2**20
 MOST_BYTES_TOGETHER = 8 * MOST_BYTES  # of the bodies of all requests that are not answered yet; small ones may pass
 _SMALL_BODY = 2**16
-_LONGEST_PAUSE, _LONGEST_BODY = 30.0, 300.0  # seconds within a body, and for all of it
+_LONGEST_PAUSE, _LONGEST_BODY = 10.0, 300.0  # seconds within a body, and for all of it
 _MOST_LISTENERS = 50
 _LONGEST_KEY = 200
 _PAGE = Path(__file__).parent / "page"

@@ -158,6 +158,13 @@ function line(x, y, name, color, more = {}) {
   return { x, y, name, mode: "lines", line: { color, width: 2.2, ...more }, hovertemplate: "%{y}" };
 }
 
+// Labels come from anyone, and Plotly would take <b> and <a> in them for markup.
+function shown(label) {
+  const letters = [...String(label)];
+  const text = letters.length > 20 ? `${letters.slice(0, 19).join("")}…` : letters.join("");
+  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
+}
+
 const rowsAxis = { title: { text: "rows", standoff: 6 }, tickformat: "~s", rangemode: "tozero" };
 
 function draw() {
@@ -190,9 +197,9 @@ function draw() {
   const classes = [...state.classes].sort((a, b) => b.rows - a.rows).slice(0, 12).reverse();
   at("h-classes").closest("section").hidden = regression();
   plot("chart-classes", [{
-    type: "bar", orientation: "h", y: classes.map((each) => ` ${each.label} `), x: classes.map((each) => each.rows), marker: { color: accent, cornerradius: 4 },
+    type: "bar", orientation: "h", y: classes.map((_, i) => i), x: classes.map((each) => each.rows), marker: { color: accent, cornerradius: 4 },
     text: classes.map((each) => percent(each.rows / Math.max(state.rows, 1), 1)), textposition: "auto", hovertemplate: "%{x:,} rows<extra></extra>", width: 0.62,
-  }], { xaxis: { tickformat: "~s" }, yaxis: { type: "category", tickfont: { color: colour("--ink") } }, hovermode: "closest", showlegend: false },
+  }], { xaxis: { tickformat: "~s" }, yaxis: { tickvals: classes.map((_, i) => i), ticktext: classes.map((each) => ` ${shown(each.label)} `), tickfont: { color: colour("--ink") } }, hovermode: "closest", showlegend: false },
   state.classes.map((each) => `${each.label}: ${plural(each.rows, "row")}`).join(", ") || "No rows yet.");
 
   const times = seen.traffic.map((each) => new Date(1000 * each.at));
