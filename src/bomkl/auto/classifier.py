@@ -72,8 +72,8 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
         Weight of each member of the pool in the combination. The weights sum to 1.
     component_errors_ : ndarray of shape (n_kernels,)
         Share of the rows that each member alone predicted wrongly, each before the model learned from it.
-    support_vectors_ : ndarray of shape (n_rows, n_features_in_)
-        Stored rows.
+    support_vectors_ : ndarray of shape (n_rows, n_columns)
+        Stored rows; those of a table as ``encoder_`` has encoded them.
     n_support_ : ndarray of shape (n_kernels,)
         Number of stored rows that each member uses as landmarks.
     n_seen_ : int
@@ -84,7 +84,11 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
     nbytes_ : int
         Memory of the learned arrays, in bytes.
     n_features_in_ : int
-        Number of columns.
+        Number of columns, of a table as well.
+    feature_importances_ : ndarray of shape (n_features_in_,)
+        How much each column matters. The values sum to 1.
+    encoder_ : TableEncoder or None
+        What encodes the rows of a table; None if the model learned from a matrix.
 
     Examples
     --------
