@@ -310,3 +310,31 @@ def test_divergence_is_an_error_and_leaves_the_model_as_it_was():
         model.learn_one(x, x[0])
     assert content(model) == before
     assert np.isfinite(model.predict(X[:5])).all()
+
+
+class EngineBesideAFit:
+    """An engine that is asked while another thread fits the model anew."""
+
+    def __init__(self, engine, fit):
+        self.engine, self.fit = engine, fit
+
+    def score_one(self, x):
+        self.fit()
+        return self.engine.score_one(x)
+
+
+def test_one_row_belongs_to_the_labels_and_the_engine_of_one_moment():
+    X, y = rows(200)
+    other = np.array(["p", "q", "r"])[y + (X[:, 2] > 1)]
+    model = model_of(RBP()).fit(X, y)
+    expected = model.predict_one(X[0])
+    model._engine = EngineBesideAFit(model._engine, lambda: model.fit(X, other))
+    assert model.predict_one(X[0]) == expected
+
+    fitted = model_of(RBP()).fit(X, other).decision_function(X)
+    model.fit(X, y)
+    look = model._check_settings_kept
+    model._check_settings_kept = lambda: (model.fit(X, other), look())  # between the label and the engine
+    model.learn_one(X[0], 1)
+    assert model.n_seen_ == 200
+    assert (model.decision_function(X) == fitted).all()

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bomkl import AutoMKLClassifier, AutoMKLRegressor, BudgetMKLClassifier, BudgetMKLRegressor
+from bomkl import AutoMKLClassifier, AutoMKLRegressor, BudgetMKLClassifier, BudgetMKLRegressor, modelfile
 
 X = np.random.default_rng(0).normal(size=(4, 3))
 CLASSIFIERS = [AutoMKLClassifier, BudgetMKLClassifier]
@@ -67,7 +67,11 @@ def test_numbers_in_an_array_of_objects_are_labels(estimator):
         (pd.Series([[1], [2]] * 2), r"y must hold strings or numbers. Got \[1\] in row 0"),
         (pd.to_datetime(["2020-01-01"] * 4).date, r"y must hold strings or numbers. Got datetime.date\(2020, 1, 1\)"),
         (np.array([2**70, 1, 1, 2**70], dtype=object), r"y must hold strings or numbers. Got 1180591620717411303424"),
-        (np.array(["2020-01-01", "NaT"] * 2, dtype="M8[D]"), r"a label in each row. Got None in row 1"),
+        (np.array(["NaT", "2020-01-01"] * 2, dtype="M8[D]"), r"a label in each row. Got .*NaT.* in row 0"),
+        (np.arange(4).astype("M8[ns]"), r"y must hold strings or numbers. Got np.datetime64\('1970.*\) in row 0"),
+        (np.arange(4).astype("m8[s]"), r"y must hold strings or numbers. Got np.timedelta64\(0,'s'\) in row 0"),
+        (np.array(["a", "a\0"] * 2, dtype=object), r"do not end with a zero character.* Got 'a\\x00' in row 1"),
+        (np.array([1, 2**60 + 1] * 2, dtype=np.longdouble), r"labels that float64 can hold. Got 1.1529215"),
         (np.ma.array([1, 2, 1, 2], mask=[0, 0, 0, 1]), r"y must not be masked"),
         (np.array([], dtype=object), r"X has 4 rows, but y has 0 labels"),
     ],
@@ -101,9 +105,38 @@ def test_classes_that_are_no_labels(estimator, classes, message):
 @pytest.mark.parametrize("later", [[1, 3], np.array(["c", "d"], dtype=object), np.arange(2).astype("M8[D]")])
 def test_labels_of_another_type_are_unknown(first, later):
     model = BudgetMKLClassifier().partial_fit(X, first)
-    with pytest.raises(ValueError, match=r"never declared"):
+    with pytest.raises(ValueError, match=r"never declared|must hold strings or numbers"):
         model.partial_fit(X[:2], later)
     assert model.n_seen_ == 4
+
+
+@pytest.mark.parametrize("estimator", CLASSIFIERS)
+@pytest.mark.parametrize(
+    ("y", "classes"),
+    [
+        (pd.Series([2**62, 2**62 + 1] * 2, dtype="Int64"), [2**62, 2**62 + 1]),
+        (pd.Series([True, False] * 2, dtype="boolean"), [False, True]),
+        (pd.array([3, 1] * 2, dtype="UInt8"), [1, 3]),
+        (np.array([1, 0] * 2, dtype=np.float16), [0.0, 1.0]),
+        (np.array([1, 0] * 2, dtype=np.longdouble), [0.0, 1.0]),
+    ],
+    ids=lambda value: str(getattr(value, "dtype", "")),
+)
+def test_labels_of_unusual_types_stay_what_they_are(estimator, y, classes, tmp_path):
+    model = estimator().partial_fit(X, y)
+    assert model.classes_.tolist() == classes
+    assert type(model.classes_.tolist()[0]) is type(classes[0])
+    modelfile.save(model, tmp_path / "model")
+    assert modelfile.load(tmp_path / "model").classes_.tolist() == classes
+
+
+@pytest.mark.parametrize("estimator", CLASSIFIERS)
+def test_labels_from_an_arrow_column_one_by_one(estimator):
+    arrow = pytest.importorskip("pyarrow")
+    model = estimator().partial_fit(X, ["a", "b"] * 2)
+    for label in arrow.array(["a", "b"]):
+        model.learn_one(X[0], label)
+    assert model.n_seen_ == 6
 
 
 @pytest.mark.parametrize("estimator", REGRESSORS)

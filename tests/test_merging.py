@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_classification, make_friedman1
+from threadpoolctl import threadpool_limits
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, BudgetMKLClassifier, BudgetMKLRegressor, merge, modelfile
+from bomkl.auto.information import Information
 from bomkl.learners import RBP, SPA, Projectron
+from bomkl.merging import _sum
 from bomkl.partitions import Job, PartitionError, drawn_rows, piece_sums, summary
 
 X, Y = make_classification(2400, 8, n_informative=5, n_classes=3, n_clusters_per_class=2, random_state=0)
@@ -23,6 +26,23 @@ def parts_of(head, X, y, cuts, start):
 
 
 class TestAuto:
+    def test_the_threads_of_blas_change_no_bit(self):
+        rng = np.random.default_rng(0)
+        rank, width = 1001, 1024
+
+        def information():
+            rows = rng.normal(size=(rank, rank))
+            w = np.zeros((3, width))
+            w[:, :rank] = rng.normal(size=(3, rank))
+            return Information(w, rows @ rows.T + rank * np.eye(rank))
+
+        parts, start = [information(), information()], Information(np.zeros((3, width)), np.eye(rank))
+        merged = []
+        for threads in (1, 2):
+            with threadpool_limits(threads, user_api="blas"):
+                merged.append(_sum(parts, start).w)
+        assert_array_equal(*merged)
+
     def test_squared_loss_is_exact(self):
         X, y = make_friedman1(3000, n_features=8, noise=1.0, random_state=0)
         head = AutoMKLRegressor(B, update="rounds", random_state=0).fit(X[:500], y[:500])

@@ -153,7 +153,15 @@ def test_auto_with_many_columns():
 
 
 @pytest.mark.parametrize(
-    "classes", [np.array([3, 7]), np.array([-1.0, 1.0]), np.array(["no", "yes"]), np.array([False, True])], ids=repr
+    "classes",
+    [
+        np.array([3, 7]),
+        np.array([-1.0, 1.0]),
+        np.array(["no", "yes"]),
+        np.array([False, True]),
+        np.array([1, 2**64 - 1], dtype=np.uint64),
+    ],
+    ids=repr,
 )
 def test_labels_keep_their_type(classes):
     X = rows()

@@ -10,6 +10,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from bomkl._validation import check_not_masked
 from bomkl.tables.cells import is_gap
 
 Float = NDArray[np.float64]
@@ -79,10 +80,11 @@ def _typed(y: Any, name: str) -> Any:
     """Make a list an array in which values keep their types; others stay as they are."""
     if y is None:
         raise ValueError(f"{name} should be a 1d array with one entry for each row. Got None instead.")
-    if np.ma.is_masked(y):
-        raise ValueError(f"{name} must not be masked. Leave the rows without a value out.")
+    check_not_masked(name, y)
     if not isinstance(y, list | tuple):
-        return y
+        return _without_gaps(y)
+    if y and hasattr(y[0], "as_py"):  # values of Arrow, which NumPy may take for texts of one character
+        y = [value.as_py() if hasattr(value, "as_py") else value for value in y]
     try:
         array = np.asarray(y)
     except ValueError:
@@ -92,18 +94,27 @@ def _typed(y: Any, name: str) -> Any:
     return np.array(y, dtype=object) if mixed else array
 
 
+def _without_gaps(y: Any) -> Any:
+    """Give a pandas column that could have gaps, but has none, its plain type: scikit-learn would make it floats."""
+    plain = getattr(getattr(y, "dtype", None), "numpy_dtype", None)
+    if plain is None or plain.kind not in "biuf" or not hasattr(y, "isna") or y.isna().any():
+        return y
+    return y.to_numpy(dtype=plain)
+
+
 def _of_one_type(labels: NDArray[Any], name: str, place: str) -> NDArray[Any]:
-    """Labels as strings or numbers, or those of another type of NumPy that has an order."""
+    """Labels as strings or numbers."""
     kind = labels.dtype.kind
     if kind == "f":
         assert_all_finite(labels, input_name=name)
+        return _of_usual_precision(labels, name)
     if kind not in "OTVcmM":
         return labels
-    values = labels.tolist()
+    values = list(labels) if kind in "mM" else labels.tolist()
     for row, value in enumerate(values):
         if not isinstance(value, str) and is_gap(value):
             raise ValueError(f"{name} must have a label in each {place}. Got {value!r} in {place} {row} instead.")
-        if kind in "OVc" and not _is_label(value):
+        if not _is_label(value):
             raise ValueError(
                 f"{name} must hold strings or numbers. Got {value!r} in {place} {row} instead. Convert the labels to "
                 "strings."
@@ -113,12 +124,26 @@ def _of_one_type(labels: NDArray[Any], name: str, place: str) -> NDArray[Any]:
                 f"{name} must hold labels of one type. Got {values[0]!r} in {place} 0 and {value!r} in {place} {row}. "
                 "Convert them to strings."
             )
-    if kind in "mM":
-        return labels
+        if isinstance(value, str) and value.endswith("\0"):
+            raise ValueError(
+                f"{name} must hold strings that do not end with a zero character, which NumPy leaves out. "
+                f"Got {value!r} in {place} {row} instead."
+            )
     return labels.astype(object) if values and isinstance(values[0], str) else np.array(values)
+
+
+def _of_usual_precision(labels: NDArray[Any], name: str) -> NDArray[Any]:
+    """Numbers of 32 or 64 bits: model files hold no others."""
+    if labels.dtype.itemsize in (4, 8):
+        return labels
+    plain = labels.astype(np.float64)
+    if (plain != labels).any():
+        label = labels[(plain != labels).argmax()]
+        raise ValueError(f"{name} must hold labels that float64 can hold. Got {label} instead. Convert them first.")
+    return plain
 
 
 def _is_label(value: Any) -> bool:
     if isinstance(value, int):
         return -(2**63) <= value < 2**64  # larger ones have no type in NumPy
-    return isinstance(value, str | bytes | float | np.generic)
+    return isinstance(value, str | bytes | float | np.generic) and not isinstance(value, np.datetime64 | np.timedelta64)

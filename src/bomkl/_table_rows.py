@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
-from bomkl._validation import parameter_error, validated
+from bomkl._validation import check_not_masked, parameter_error, validated
 from bomkl.tables import TableEncoder
 from bomkl.tables.frames import Table, is_table, read_table
 from bomkl.tables.learned import Update
@@ -110,13 +110,16 @@ class TableRows:
 
     def _one_row(self, x: Any) -> Any:
         """One row as an array."""
-        by_name = hasattr(x, "keys") and self.__sklearn_is_fitted__()
-        return self._named_row(x) if by_name else x if hasattr(x, "toarray") else np.asarray(x)
+        if hasattr(x, "toarray"):
+            return x
+        check_not_masked("x", x)
+        return self._named_row(x) if hasattr(x, "keys") and self.__sklearn_is_fitted__() else np.asarray(x)
 
     def _whole_row(self, x: Any) -> Any:
         """One row as `predict` and `partial_fit` take it."""
-        is_frame = hasattr(x, "columns")
-        if hasattr(x, "keys") and not is_frame and (self.encoder_ is not None or not self.__sklearn_is_fitted__()):
+        is_frame, is_sparse = hasattr(x, "columns"), hasattr(x, "toarray")
+        by_name = hasattr(x, "keys") and not (is_frame or is_sparse)
+        if by_name and (self.encoder_ is not None or not self.__sklearn_is_fitted__()):
             return [dict(x.items())]  # a dict of lists would be columns
         dicts = isinstance(x, list | tuple) and is_table(x)
         row = x if is_frame or dicts else self._one_row(x)
@@ -124,7 +127,7 @@ class TableRows:
             n_rows = len(x) if dicts else row.shape[0]
             if n_rows != 1:
                 raise ValueError(f"learn_one and predict_one take one row at a time. Got {n_rows} rows instead.")
-        if is_frame or dicts or hasattr(row, "toarray"):
+        if is_frame or dicts or is_sparse:
             return row
         names = getattr(self, "feature_names_in_", None)
         if names is None or len(row.shape) != 1 or len(row) != len(names):

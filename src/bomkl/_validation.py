@@ -30,6 +30,7 @@ def validated(estimator: Any, *arrays: Any, **settings: Any) -> Any:
     from sklearn.utils.validation import validate_data
 
     X, *others = arrays
+    check_not_masked("X", X)
     X = check_sparse(X) if hasattr(X, "tocsr") else X
     with np.errstate(over="ignore", invalid="ignore"):
         if not others and not settings["reset"] and _as_before(estimator, X):
@@ -50,6 +51,23 @@ def validated(estimator: Any, *arrays: Any, **settings: Any) -> Any:
             if named is None:
                 raise
     raise named
+
+
+def check_not_masked(name: str, values: Any) -> None:
+    """Refuse an array that hides some of its values: NumPy would go on with what it hides.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> check_not_masked("X", np.ma.masked_array([1.0, 2.0], mask=[False, True]))
+    Traceback (most recent call last):
+    ...
+    ValueError: X must not be masked. Leave the rows without a value out.
+    """
+    import numpy as np
+
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise ValueError(f"{name} must not be masked. Leave the rows without a value out.")
 
 
 def _as_before(estimator: Any, X: Any) -> bool:
@@ -249,6 +267,28 @@ def check_kept(estimator: Any, settings: dict[str, Any]) -> None:
                 f"The {name!r} parameter of {type(estimator).__name__} was changed from {value!r} to {now!r} after "
                 "learning had begun. Call fit, or make a new estimator."
             )
+
+
+def weights_as_numbers(owner: str, sample_weight: Any) -> Any:
+    """Weights of rows as an array of numbers, of whatever shape and size.
+
+    Examples
+    --------
+    >>> weights_as_numbers("SPA", [1, "a"])
+    Traceback (most recent call last):
+    ...
+    ValueError: The 'sample_weight' parameter of SPA must be numbers. Got 'a' instead.
+    """
+    import numpy as np
+
+    check_not_masked("sample_weight", sample_weight)
+    try:
+        if np.asarray(sample_weight).dtype.kind == "c":
+            raise TypeError
+        return np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError):
+        wrong = first_not_a_number(sample_weight)
+        raise parameter_error(owner, "sample_weight", "numbers", wrong) from None
 
 
 def first_not_a_number(values: Any) -> Any:

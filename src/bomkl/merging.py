@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from bomkl.auto.blas import one_blas_thread
 from bomkl.auto.classifier import AutoMKLClassifier
 from bomkl.auto.combination import Combination
 from bomkl.auto.component import RoundsComponent
@@ -206,8 +207,9 @@ def _sum(parts: list[Information], start: Information) -> Information:
     """Add what all have learned since the start: information L, and L w, are sums over rows."""
     rank = start.rank
     matrix = start.matrix + sum(part.matrix - start.matrix for part in parts)
-    moments = [part.matrix @ part.w[:, :rank].T for part in parts]
-    first = start.matrix @ start.w[:, :rank].T
+    with one_blas_thread:
+        moments = [part.matrix @ part.w[:, :rank].T for part in parts]
+        first = start.matrix @ start.w[:, :rank].T
     w = np.zeros_like(start.w)
     w[:, :rank] = solution(matrix, first + sum(moment - first for moment in moments)).T
     return Information(w, matrix)

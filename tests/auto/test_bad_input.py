@@ -172,6 +172,76 @@ def test_sparse_rows_whose_parts_do_not_fit_are_refused(model, format, part, pla
     assert pickle.dumps(model) == before
 
 
+HIDDEN = np.ma.masked_array(X[:3], mask=[[0, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]])
+
+
+@pytest.mark.parametrize("kind", [AutoMKLClassifier, AutoMKLRegressor, BudgetMKLClassifier, BudgetMKLRegressor])
+def test_what_a_mask_hides_is_not_learned(kind):
+    model = kind(budget=50, random_state=0).partial_fit(X[:100], Y[:100])
+    before = pickle.dumps(model)
+    weight = np.ma.masked_array(np.ones(3), mask=[0, 1, 0])
+    calls = [
+        lambda: model.predict(HIDDEN),
+        lambda: model.partial_fit(HIDDEN, Y[:3]),
+        lambda: model.predict_one(HIDDEN[1]),
+        lambda: model.learn_one(HIDDEN[1], 1),
+        lambda: model.partial_fit(X[:3], Y[:3], sample_weight=weight),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=r"must not be masked. Leave the rows without a value out."):
+            call()
+    assert pickle.dumps(model) == before
+    nothing_hidden = np.ma.masked_array(X[:3])
+    assert (model.predict(nothing_hidden) == model.predict(X[:3])).all()
+    assert model.predict_one(nothing_hidden[0]) == model.predict_one(X[0])
+
+
+@pytest.mark.parametrize("kind", [AutoMKLClassifier, AutoMKLRegressor, BudgetMKLClassifier, BudgetMKLRegressor])
+def test_complex_weights_are_refused(kind):
+    with pytest.raises(ValueError, match=r"sample_weight|Complex"):
+        kind(budget=50).fit(X, Y, sample_weight=np.full(400, 1 + 2j))
+
+
+@pytest.mark.parametrize("kind", [AutoMKLClassifier, AutoMKLRegressor, BudgetMKLClassifier, BudgetMKLRegressor])
+def test_types_of_columns_need_a_table(kind):
+    with pytest.raises(ValueError, match=r"'types' parameter of .* must be None for a matrix"):
+        kind(budget=50, types={2: "category"}).fit(X, Y)
+    model = kind(budget=50, random_state=0).fit(X, Y)
+    model.set_params(types={2: "category"})
+    before = pickle.dumps(model)
+    for call in (lambda: model.partial_fit(X[:3], Y[:3]), lambda: model.learn_one(X[0], Y[0])):
+        with pytest.raises(ValueError, match=r"The 'types' parameter of .* was changed from None to \{2: 'category'\}"):
+            call()
+    assert pickle.dumps(model) == before
+    assert pickle.dumps(pickle.loads(before).set_params(types=None).partial_fit(X[:3], Y[:3])) != before
+
+
+@pytest.mark.parametrize("kind", [AutoMKLClassifier, AutoMKLRegressor])
+def test_types_that_are_none_are_refused_for_matrices_as_well(kind):
+    with pytest.raises(ValueError, match=r"The type of the column 'a' must be one of"):
+        kind(types={"a": "float"}).fit(X, Y)
+
+
+def test_one_sparse_row_of_any_format():
+    model = AutoMKLClassifier(50, random_state=0).fit(X, Y)
+    for form in ("csr", "dok", "lil", "coo"):
+        assert model.predict_one(csr_matrix(X[:1]).asformat(form)) == model.predict_one(X[0])
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+@pytest.mark.parametrize("update", ["rows", "rounds"])
+def test_targets_of_any_size_are_learned_alike(loss, update):
+    y = X[:, 0] * X[:, 1]
+    model = AutoMKLRegressor(50, loss, update=update, random_state=0)
+    expected = model.score_and_learn(X, y)
+    for scale in (2.0**-660, 2.0**-1000):
+        small = clone(model)
+        np.testing.assert_allclose(small.score_and_learn(X, scale * y) / scale, expected, rtol=1e-9, atol=1e-9)
+        if update == "rows":
+            widths = [np.diff(each.predict_interval(X[:50]), axis=1) for each in (small, model)]
+            np.testing.assert_allclose(widths[0] / scale, widths[1], rtol=1e-6)
+
+
 def test_a_target_of_none_is_refused():
     model = AutoMKLRegressor(50, random_state=0).partial_fit(X[:100], Y[:100])
     before = pickle.dumps(model)

@@ -7,16 +7,19 @@ import os
 import pickle
 import threading
 import time
+import types
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
+import threadpoolctl
 from tests.interrupting import exit_code_of, interrupted_after
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor
 from bomkl._guard import changing
+from bomkl.auto import blas, fitting
 from bomkl.auto.blas import one_blas_thread
 from bomkl.auto.rows import RowLearner
 
@@ -272,6 +275,48 @@ def test_the_last_of_two_threads_to_leave_takes_the_limit_of_blas_back():
         assert blas_threads() <= {2}
 
 
+class LibraryWithALimitForEachThread:
+    """OpenBLAS on OpenMP, as threadpoolctl shows it."""
+
+    user_api, internal_api, threading_layer = "blas", "openblas", "openmp"
+
+    def __init__(self):
+        self.limits = threading.local()
+
+    @property
+    def num_threads(self):
+        return vars(self.limits).get("number", 8)
+
+    def set_num_threads(self, number):
+        self.limits.number = number
+
+
+@pytest.mark.parametrize("update", ["rows", "rounds"])
+def test_every_thread_that_fits_has_one_thread_in_blas(update, monkeypatch):
+    library, seen = LibraryWithALimitForEachThread(), []
+    shared, _ = blas._libraries()
+    monkeypatch.setattr(blas, "_libraries", lambda: (shared, [library]))
+    fit = fitting.ridge_fit_steps
+
+    def noting(*arguments):
+        seen.append((threading.get_ident(), library.num_threads))
+        return fit(*arguments)
+
+    monkeypatch.setattr(fitting, "ridge_fit_steps", noting)
+    AutoMKLClassifier(60, update=update, n_jobs=2, random_state=0).fit(X[:400], LABELS[:400])
+    assert any(thread != threading.get_ident() for thread, _ in seen)
+    assert {number for _, number in seen} == {1}
+    assert library.num_threads == 8
+
+
+def test_openblas_on_openmp_is_limited_thread_by_thread(monkeypatch):
+    library = LibraryWithALimitForEachThread()
+    found = types.SimpleNamespace(lib_controllers=[library])
+    controller = types.SimpleNamespace(select=lambda **_: found)
+    monkeypatch.setattr(threadpoolctl, "ThreadpoolController", lambda: controller)
+    assert blas._libraries.__wrapped__() == ([], [library])
+
+
 def test_rounds_in_another_thread_have_the_same_bits():
     def learned():
         return content(AutoMKLClassifier(60, update="rounds", random_state=0).fit(X[:800], LABELS[:800]))
@@ -279,3 +324,41 @@ def test_rounds_in_another_thread_have_the_same_bits():
     expected = learned()
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(learned).result() == expected
+
+
+def test_one_row_is_predicted_by_the_labels_and_the_learner_of_one_moment():
+    first, second = np.array(["a", "b"])[(X[:, 0] > 0).astype(int)], LABELS.astype(str)
+    model = AutoMKLClassifier(60, random_state=0).fit(X[:200], first[:200])
+    expected, chances = model.predict_one(X[300]), model.predict_proba_one(X[300])
+    score_one = model._learner.score_one
+
+    def score_while_another_thread_fits(row):
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(model.fit, X[:200], second[:200]).result()
+        return score_one(row)
+
+    for call, answer in ((model.predict_one, expected), (model.predict_proba_one, chances)):
+        model.fit(X[:200], first[:200])
+        model._learner.score_one = score_while_another_thread_fits
+        assert np.array_equal(call(X[300]), answer)
+
+
+def test_one_row_is_learned_by_the_labels_of_its_moment(monkeypatch):
+    y = (X[:, 0] > 0).astype(int)
+    model = AutoMKLClassifier(60, random_state=0).fit(X[:200], y[:200])
+    expected = content(
+        AutoMKLClassifier(60, random_state=0).fit(X[:200], 1 - y[:200])
+    )  # labels come the other way round
+    look, started = AutoMKLClassifier._quick_row, []
+
+    def look_while_another_thread_fits(self, x):
+        if not started:
+            started.append(threading.Thread(target=model.fit, args=(X[:200], 1 - y[:200])))
+            started[0].start()
+            started[0].join(0.3)  # it has to wait for the row
+        return look(self, x)
+
+    monkeypatch.setattr(AutoMKLClassifier, "_quick_row", look_while_another_thread_fits)
+    model.learn_one(X[300], 1)
+    started[0].join()
+    assert content(model) == expected

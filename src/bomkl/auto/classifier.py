@@ -213,11 +213,8 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
         margin : float or ndarray of shape (n_classes,)
             As `score_and_learn` returns it.
         """
-        code = self._code_of(y) if self.class_weight is None else None
-        scores = None if code is None else self._learn_one(x, code)
-        if scores is None:
-            return self.score_and_learn(self._whole_row(x), [y])[0]
-        return self._external_one(scores)
+        margin = self._learn_one(x, y) if self.class_weight is None and hasattr(self, "_learner") else None
+        return self.score_and_learn(self._whole_row(x), [y])[0] if margin is None else margin
 
     def predict_one(self, x: Any) -> Any:
         """Predict the label of one row.
@@ -232,10 +229,11 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
         label
             The likeliest class.
         """
-        scores = self._score_one(x)
+        now = self._beside(self.__dict__)  # labels and learner of one moment: another thread may call `fit`
+        scores = now._score_one(x)
         if scores is None:
-            return self.predict(self._whole_row(x))[0]
-        margin, classes = self._external_one(scores), self.classes_
+            return now.predict(now._whole_row(x))[0]
+        margin, classes = now._external_one(scores), now.classes_
         if isinstance(margin, float):
             return classes[int(margin > 0 and len(classes) == 2)]
         return classes[int(margin.argmax())]
@@ -253,15 +251,19 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
         probabilities : ndarray of shape (n_classes,)
             One for each of ``classes_``.
         """
-        scores = self._score_one(x)
+        now = self._beside(self.__dict__)
+        scores = now._score_one(x)
         if scores is None:
-            return np.asarray(self.predict_proba(self._whole_row(x))[0])
-        return np.asarray(_probabilities(np.array([self._external_one(scores)]), len(self.classes_))[0])
+            return np.asarray(now.predict_proba(now._whole_row(x))[0])
+        return np.asarray(_probabilities(np.array([now._external_one(scores)]), len(now.classes_))[0])
+
+    def _learn_row(self, learner: Any, row: Any, y: Any) -> float | Float | None:
+        code = self._code_of(y)
+        scores = None if code is None else learner.learn_one(row, code, self.__dict__)
+        return None if scores is None else self._external_one(scores)
 
     def _code_of(self, y: Any) -> int | None:
         """Place of a label in the order of their coming; None where it is new or no label."""
-        if not hasattr(self, "_labels"):
-            return None
         known = self._labels.tolist()
         return known.index(y) if isinstance(y, str | int | np.integer) and y in known else None
 

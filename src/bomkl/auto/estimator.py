@@ -25,8 +25,8 @@ from bomkl._validation import (
     check_kept,
     check_n_jobs,
     check_sparse,
-    first_not_a_number,
     parameter_error,
+    weights_as_numbers,
 )
 from bomkl.auto.change import change
 from bomkl.auto.constants import FIRST_STAGE
@@ -45,6 +45,7 @@ from bomkl.auto.sparse_rows import canonical_rows
 from bomkl.auto.task import LearnerSettings
 from bomkl.auto.versions import Learner, learner_from_state, learner_state
 from bomkl.auto.wide import WIDEST, WideLearner, learner_type
+from bomkl.tables.cells import check_kinds
 from bomkl.tables.frames import Table, is_table
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         self._check_device()
         if not isinstance(self.trees, bool | np.bool_):
             raise parameter_error(owner, "trees", "True or False", self.trees)
+        check_kinds(self.types)
         check_n_jobs(owner, self.n_jobs)
 
     def _check_device(self) -> None:
@@ -79,7 +81,7 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
 
     def _learning_settings(self) -> dict[str, Any]:
         """Return the settings that must not change while learning goes on."""
-        names = ("budget", "drift", "update", "trees", "loss")
+        names = ("budget", "drift", "update", "trees", "loss", "types")
         return {name: getattr(self, name) for name in names if hasattr(self, name)}
 
     def _prepare(self, first: bool) -> None:
@@ -87,8 +89,7 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         if first:
             self._check_parameters()
         else:
-            encoder = self.encoder_
-            check_kept(self, self._started_with | ({} if encoder is None else {"types": encoder.types}))
+            check_kept(self, self._started_with)
 
     def _start(self, regression: bool, n_classes: int) -> None:
         if self.update == "rounds" and self._n_columns() > WIDEST:
@@ -171,14 +172,10 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
 
     def _check_weight(self, sample_weight: Any, X: Any) -> Float:
         sample_weight = on_host(sample_weight)
-        try:
-            given = np.asarray(sample_weight, dtype=np.float64)
-            if hasattr(self, "_learner") and given.ndim == 1 and not given.any():
-                # In the midst of a stream there may be nothing to learn, for scikit-learn always an error
-                return np.zeros_like(_check_sample_weight(np.ones(len(given)), X, dtype=np.float64))
-        except (TypeError, ValueError):
-            wrong = first_not_a_number(sample_weight)
-            raise parameter_error(type(self).__name__, "sample_weight", "numbers", wrong) from None
+        given = weights_as_numbers(type(self).__name__, sample_weight)
+        if hasattr(self, "_learner") and given.ndim == 1 and not given.any():
+            # In the midst of a stream there may be nothing to learn, for scikit-learn always an error
+            return np.zeros_like(_check_sample_weight(np.ones(len(given)), X, dtype=np.float64))
         weight: Float = _check_sample_weight(sample_weight, X, dtype=np.float64)
         if (weight < 0).any():
             raise parameter_error(type(self).__name__, "sample_weight", "not negative", float(weight.min()))
@@ -216,12 +213,12 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         row = check_sparse(row)
         return canonical_rows(row, 0, 1) if row.dtype.kind in "iufb" and np.isfinite(row.data).all() else None
 
-    def _learn_one(self, x: Any, y: float) -> float | Float | None:
+    def _learn_one(self, x: Any, y: Any) -> float | Float | None:
         """Score one row, then learn from it; None, with nothing changed, where it has to go the long way."""
-        row = self._quick_row(x)
-        if row is None:
-            return None
         with changing(self):
+            row = self._quick_row(x)
+            if row is None:
+                return None
             self._prepare(False)
             learner = self._learner
             if isinstance(learner, RoundLearner):
@@ -231,10 +228,9 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
                 self.__dict__ = self.__dict__ | {"_learner": learner}
             return self._learn_row(learner, row, y)
 
-    def _learn_row(self, learner: Any, row: Any, y: float) -> float | Float | None:
+    def _learn_row(self, learner: Any, row: Any, y: Any) -> float | Float | None:
         """Score a row as learners take it, then learn from it, in one step."""
-        scores: float | Float | None = learner.learn_one(row, y, self.__dict__)
-        return scores
+        raise NotImplementedError
 
     def _score_one(self, x: Any) -> float | Float | None:
         """Scores of one row; None where it has to go the long way."""
@@ -334,7 +330,8 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
     def nbytes_(self) -> int:
         """Memory of the learned arrays, in bytes."""
         check_is_fitted(self)
-        return _array_bytes(self._learner)
+        state = self.__dict__
+        return _array_bytes(state["_learner"]) + _array_bytes(state.get("_errors"))
 
     @property
     def feature_importances_(self) -> Float:
@@ -342,13 +339,14 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
 
         For a table, they are in the order of its columns. They are zero until the model has seen enough rows.
         """
-        importances = relevance_shares(self._leader)
+        now = self._now()
+        importances = relevance_shares(now._leader)
         if importances is None:
-            return np.zeros(self.n_features_in_)
-        if self.encoder_ is None:
+            return np.zeros(now.n_features_in_)
+        if now.encoder_ is None:
             return importances
-        by_column = self._by_column(importances)
-        return np.array([by_column.get(column, 0.0) for column in self.encoder_.kinds_])
+        by_column = now._by_column(importances)
+        return np.array([by_column.get(column, 0.0) for column in now.encoder_.kinds_])
 
     def _shown_state(self) -> ShownState:
         if not hasattr(self, "_learner"):
@@ -375,13 +373,14 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
             What each column, kernel and stored row added to the score. With ``drift="adapt"`` it explains the
             learner that counts most.
         """
-        check_is_fitted(self)
+        now = self._now()
+        check_is_fitted(now)
         if not sp.issparse(x) and not is_table(x):
             x = np.atleast_2d(on_host(x))
-        row = self._check_known_rows(x)
+        row = now._check_known_rows(x)
         if row.shape[0] != 1:
             raise ValueError(f"explain takes one row at a time. Got {row.shape[0]} rows instead.")
-        return explain_row(self._leader, row, self._sign(), self._columns_of_features())
+        return explain_row(now._leader, row, now._sign(), now._columns_of_features())
 
     def plot_weights(self, ax: Any = None) -> Figure:
         """Draw the weight and the error of each member of the pool.
@@ -396,7 +395,8 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         figure : matplotlib Figure
             The figure.
         """
-        weights, errors = self.kernel_weights_, self.component_errors_
+        now = self._now()
+        weights, errors, names = now.kernel_weights_, now.component_errors_, [str(kernel) for kernel in now.kernels_]
         try:
             import matplotlib.pyplot as plt
         except ImportError as error:
@@ -406,7 +406,7 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         places = np.arange(len(weights))[::-1]
         bars = ax.barh(places, weights)
         ax.bar_label(bars, [f"{error:.3g}" for error in errors], padding=3)
-        ax.set_yticks(places, [str(kernel) for kernel in self.kernels_])
+        ax.set_yticks(places, names)
         ax.set_xlabel("weight in the combination (number: error of the component alone)")
         ax.set_xlim(0, max(1.15 * float(weights.max()), 0.1))
         figure: Figure = ax.figure
@@ -451,6 +451,8 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         if isinstance(started, dict) and "update" not in started:  # as in files of version 0.1.0
             self._started_with = started = started | {"update": "rows", "trees": False}
             self.__dict__["trees"] = False
+        if isinstance(started, dict) and "types" not in started:  # as in files up to version 0.2.0
+            self._started_with = started = started | {"types": self.types}
         if not isinstance(started, dict) or sorted(started) != sorted(self._learning_settings()):
             raise ValueError(f"'_started_with' of the saved model must hold its settings. Got {started!r} instead.")
         settings = self._learner.settings

@@ -81,13 +81,13 @@ class Rebuild:
             self._end_piece()
             self._look()
             left = [j for j in (0, 1) if j not in self._probes]
-            self._probes |= zip(left, run(lambda j: finished(self._probe(j)), left), strict=True)
+            self._probes |= zip(left, run(lambda j: _whole(self._probe(j)), left), strict=True)
             self._weigh()
             # the costly ones begun first, so that two threads end together
             left = sorted(
                 (i for i in range(len(self._costs)) if i not in self._components), key=lambda i: -self._costs[i]
             )
-            self._components |= zip(left, run(lambda i: finished(self._component(i)), left), strict=True)
+            self._components |= zip(left, run(lambda i: _whole(self._component(i)), left), strict=True)
         assert self._geometry is not None
         trees = self._growth.finish(run).values() if self._growth else ()
         return self._geometry, [*(self._components[i].fork() for i in range(len(self._costs))), *trees]
@@ -194,6 +194,12 @@ _LOOK_COST, _PROBE_COST = 0.02, 0.1  # of the look at the columns, a probe and e
 _COSTS = {choice.name: choice.share**2 for choice in (*KERNELS, CURVED)} | {"linear": 0.01, ADDITIVE: 0.01}
 
 
+def _whole(steps: Steps[T]) -> T:
+    """Take all steps of one piece of work, in whatever thread."""
+    with one_blas_thread:
+        return finished(steps)
+
+
 def _shares(steps: Steps[T], done: float, cost: float) -> Generator[float, None, T]:
     """Take the steps of one piece of work; yields the share of the whole that is done.
 
@@ -238,11 +244,17 @@ def probe_steps(
     return doubt, (relative + _LEAST_RELEVANCE) ** 0.25
 
 
+_SQUARE_VANISHES = 1e-130  # of numbers below this, squares of differences may leave the range of numbers
+
+
 def target_scale(y: Float, robust: bool) -> tuple[float, float]:
     """Centre and spread of targets; with Huber's loss those of the middle half."""
     if robust:
         low, centre, high = np.quantile(y, (0.25, 0.5, 0.75))
         if high > low:
             return float(centre), float((high - low) / 1.349)
+    largest = float(np.abs(y).max())
     deviation = float(y.std())
-    return float(y.mean()), deviation if deviation > 1e-12 * float(np.abs(y).max()) else 1.0
+    if 0 < largest < _SQUARE_VANISHES:
+        deviation = largest * float((y / largest).std())
+    return float(y.mean()), deviation if deviation > 1e-12 * largest else 1.0

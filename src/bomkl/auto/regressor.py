@@ -247,7 +247,7 @@ class AutoMKLRegressor(OnlineRegressor, AutoEstimator):
         scores = self._learn_one(x, float(y)) if simple else None
         return float(self.score_and_learn(self._whole_row(x), [y])[0] if scores is None else scores)
 
-    def _learn_row(self, learner: Any, row: Any, y: float) -> float | Float | None:
+    def _learn_row(self, learner: Any, row: Any, y: Any) -> float | Float | None:
         if not hasattr(self, "_errors"):  # files of 0.1.0 have none
             self._errors = ErrorModel(self._learner.settings, self._n_columns(), self.drift is not None)
         errors = self._errors

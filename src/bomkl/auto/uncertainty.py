@@ -150,7 +150,7 @@ class ErrorModel:
         counted = min(size, _OUTLIER * before) if self.seen >= self.memory else size
         self.seen += 1
         self.level += (counted - self.level) / min(max(self.seen / 3, 1), self.memory)  # the first errors fade soonest
-        return max(before, 1e-300)
+        return max(before, 5e-324)
 
     def _judge(self, error: float) -> list[float]:
         """Return the quantiles that intervals reach, then learn from one error."""

@@ -174,9 +174,10 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
         margin : float or ndarray of shape (n_classes,)
             As `score_and_learn` returns it.
         """
-        number = self._label_number(y)
+        state = self.__dict__
+        number = self._label_number(y, state)
         if number is not None and self.class_weight is None:
-            margin = self._learn_one(x, number)
+            margin = self._learn_one(x, number, state)
             if margin is not None:
                 return margin
         return self.score_and_learn(self._whole_row(x), [y])[0]
@@ -194,10 +195,11 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
         label : label
             The likeliest class.
         """
-        score = self._score_one(x)
+        state = self.__dict__
+        score = self._score_one_by(x, state)
         if score is None:
             return self.predict(self._whole_row(x))[0]
-        return self.classes_[int(score > 0) if isinstance(score, float) else score.argmax()]
+        return state["classes_"][int(score > 0) if isinstance(score, float) else score.argmax()]
 
     @property
     def mistakes_(self) -> int:
@@ -264,15 +266,16 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
         """
         return with_another_class(self)
 
-    def _label_number(self, y: Any) -> int | None:
+    def _label_number(self, y: Any, state: dict[str, Any]) -> int | None:
         """Place of a label among the classes; None where it has none, or cannot be looked up."""
-        classes: Any = getattr(self, "classes_", None)
+        classes: Any = state.get("classes_")
         if classes is None:
             return None
-        known, numbers = getattr(self, "_numbers", (None, {}))
+        numbers: dict[Any, int]
+        known, numbers = state.get("_numbers", (None, {}))
         if known is not classes:
             numbers = {label: i for i, label in enumerate(classes.tolist())}
-            self._numbers = (classes, numbers)
+            state["_numbers"] = (classes, numbers)
         try:
             return numbers.get(y)
         except TypeError:  # not hashable, so not a label

@@ -66,6 +66,11 @@ def _plain(array: Any, dtype: Any) -> NDArray[Any]:
     return np.require(array, dtype=dtype, requirements=["C", "A"])
 
 
+def _is_array(x: Any) -> bool:
+    """Whether a row is an array that hides none of its values."""
+    return type(x) is np.ndarray or (isinstance(x, np.ndarray) and not isinstance(x, np.ma.MaskedArray))
+
+
 class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
     """An estimator around one compiled engine; subclasses supply the task."""
 
@@ -213,10 +218,12 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
                     scores.append(self._engine.learn(rows, targets[part], weight, delta, self._n_threads(), last))
         return scores[0] if len(scores) == 1 else np.concatenate(scores)
 
-    def _learn_one(self, x: Any, target: float) -> Any:
-        """Learn from one row that is ready for the engine; None where it is not, or something needs a closer look."""
-        state = self.__dict__
-        if not isinstance(x, np.ndarray) or "_engine" not in state or callable(self.selection_delta):
+    def _learn_one(self, x: Any, target: float, state: dict[str, Any]) -> Any:
+        """Learn from one row that is ready for the engine; None where it is not, or something needs a closer look.
+
+        Attributes are those of one moment, when the label was looked up: another thread may have called `fit` since.
+        """
+        if not _is_array(x) or "_engine" not in state or callable(self.selection_delta):
             return None
         if "_encoder" in state:
             if self._n_columns() != self.n_features_in_:
@@ -226,19 +233,21 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
                     x = _plain(x, self._dtype)
         self._check_settings_kept()
         try:
-            return self._engine.learn_one(x, target, self.selection_delta)
+            return state["_engine"].learn_one(x, target, self.selection_delta)
         except (TypeError, ValueError):
             return None
 
     def _score_one(self, x: Any) -> Any:
-        """Scores of one row that is ready for the engine, else None."""
-        state = self.__dict__
-        if not isinstance(x, np.ndarray) or "_engine" not in state:
+        return self._score_one_by(x, self.__dict__)
+
+    def _score_one_by(self, x: Any, state: dict[str, Any]) -> Any:
+        """Scores of one row that is ready for the engine, else None; attributes as in `_learn_one`."""
+        if not _is_array(x) or "_engine" not in state:
             return None
         if "_encoder" in state and self._n_columns() != self.n_features_in_:
             return None
         try:
-            return self._engine.score_one(x)
+            return state["_engine"].score_one(x)
         except (TypeError, ValueError):
             return None
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import assert_all_finite
 
-from bomkl._validation import first_not_a_number, is_finite_number, parameter_error
+from bomkl._validation import is_finite_number, parameter_error, weights_as_numbers
 
 Float = NDArray[np.float64]
 
@@ -20,10 +20,7 @@ def checked_weights(owner: str, n: int, sample_weight: Any) -> Float:
     """Check the weights of n rows; all of them may be zero, as they may in a block of one row."""
     if sample_weight is None:
         return np.ones(n)
-    try:
-        weights = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise parameter_error(owner, "sample_weight", "numbers", first_not_a_number(sample_weight)) from None
+    weights: Float = weights_as_numbers(owner, sample_weight)
     if weights.ndim == 0:
         weights = np.full(n, float(weights))
     if weights.shape != (n,):

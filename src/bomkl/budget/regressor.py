@@ -163,7 +163,7 @@ class BudgetMKLRegressor(OnlineRegressor, EngineEstimator):
             The prediction.
         """
         simple = is_finite_number(y) and abs(y) < _largest_target("float32")
-        prediction = self._learn_one(x, float(y)) if simple else None
+        prediction = self._learn_one(x, float(y), self.__dict__) if simple else None
         return float(self.score_and_learn(self._whole_row(x), [y])[0] if prediction is None else prediction)
 
     def predict(self, X: Any) -> Float:

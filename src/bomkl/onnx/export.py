@@ -54,6 +54,7 @@ def to_onnx(estimator: Any) -> ModelProto:
             f"Got {type(estimator).__name__} instead."
         )
     check_is_fitted(estimator)
+    estimator = estimator._now()
     is_auto = isinstance(estimator, AutoEstimator)
     if estimator._n_columns() != estimator.n_features_in_:
         raise TypeError(
@@ -98,7 +99,7 @@ def _plain_labels(classes: NDArray[Any]) -> NDArray[Any]:
     """Labels as a type that ONNX has."""
     kind = classes.dtype.kind
     if kind in "iu":
-        return classes.astype(np.int64)
+        return classes.astype(np.uint64 if kind == "u" and classes.max() >= 2**63 else np.int64)
     if kind == "f":
         return classes.astype(np.float64)
     if kind == "b":
