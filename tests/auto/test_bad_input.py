@@ -128,6 +128,12 @@ def test_refused_loss_and_class_weight():
             AutoMKLClassifier(class_weight=class_weight).fit(X, Y)
 
 
+@pytest.mark.parametrize(("y", "key"), [(Y, "1"), (Y.astype(str), 1)])
+def test_class_weights_of_labels_of_another_type_are_refused(y, key):
+    with pytest.raises(ValueError, match=r"'class_weight' parameter .* a dict whose keys are labels such as"):
+        AutoMKLClassifier(50, class_weight={key: 5.0}).fit(X, y)
+
+
 def test_no_row_of_positive_weight():
     with pytest.raises(ValueError, match=r"[Ww]eights .*zero"):
         AutoMKLClassifier().fit(X, Y, sample_weight=np.zeros(400))

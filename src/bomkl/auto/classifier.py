@@ -330,7 +330,11 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
         if self.class_weight is None:
             return None
         if isinstance(self.class_weight, dict):
-            weights = np.array([float(self.class_weight.get(label, 1.0)) for label in labels.tolist()])
+            known: list[Any] = labels.tolist()
+            if any(isinstance(key, str) != isinstance(label, str) for key in self.class_weight for label in known[:1]):
+                rule = f"a dict whose keys are labels such as {known[0]!r}"
+                raise parameter_error(type(self).__name__, "class_weight", rule, self.class_weight)
+            weights = np.array([float(self.class_weight.get(label, 1.0)) for label in known])
             check_class_weights(type(self).__name__, self.class_weight, weights)
             return weights
         if not (isinstance(self.class_weight, str) and self.class_weight == "balanced"):
