@@ -705,6 +705,57 @@ def test_columns_of_mixed_kinds_are_texts_if_told_so_in_blocks_of_any_size(tmp_p
     assert bomkl("predict", tmp_path / "m1", rows).exit_code == 0
 
 
+@pytest.mark.parametrize("option", ["label", "weight", "ignore", "strings"])
+def test_options_for_columns_are_refused_where_columns_have_no_names(svm, model, option):
+    for args in (["eval", svm], ["score", model, svm]):
+        done = bomkl(*args, f"--{option}", "age")
+        assert done.exit_code == 1
+        assert f"rows.svm: columns have no names here. --{option} must be left out. Got" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["later.csv", "later.jsonl", "later.arrow"])
+def test_columns_that_are_new_later_are_left_out_if_told_so(tmp_path, name):
+    first, later, path = tmp_path / "first.csv", {"a": [1.0, 2.0], "b": ["x", "y"]}, tmp_path / name
+    first.write_text("a,label\n1,0\n2,1\n")
+    if name.endswith("csv"):
+        path.write_text("a,b\n1,x\n2,y\n")
+    elif name.endswith("jsonl"):
+        path.write_text('{"a": 1, "b": "x"}\n{"a": 2, "b": "y"}\n')
+    else:
+        pa = pytest.importorskip("pyarrow")
+        with pa.ipc.new_file(str(path), pa.table(later).schema) as sink:
+            sink.write_table(pa.table(later))
+    assert bomkl("train", first, "-q", "-o", tmp_path / "m").exit_code == 0
+    refused = bomkl("predict", tmp_path / "m", path)
+    assert refused.exit_code == 1
+    assert "before" in refused.stderr
+    expected = bomkl("predict", tmp_path / "m", first, "-k", "margins").stdout
+    assert bomkl("predict", tmp_path / "m", path, "-k", "margins", "--ignore", "b").stdout == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("1,5", "numbers, write them as 1234.5"),
+        ("1.234,50 €", "numbers, write them as 1234.5"),
+        ("12%", "numbers, write them as 1234.5"),
+        ("31.12.2024", "dates, write them as 2024-02-29T12:00"),
+        ("12/31/2024 10:05", "dates, write them as 2024-02-29T12:00"),
+        ("A-12", None),
+        ("10.0.0.1", None),
+    ],
+)
+def test_texts_that_look_like_numbers_or_dates_are_told(tmp_path, text, told):
+    rows = tmp_path / "rows.tsv"
+    rows.write_text(f"a\tlabel\n{text}\t0\nx\t1\n")
+    message = f"bomkl: column a holds texts such as {text!r}. To use them as {told}." if told else None
+    done = bomkl("train", rows, "-o", tmp_path / "m")
+    assert [line for line in done.stderr.splitlines() if line.startswith("bomkl:")] == ([message] if told else [])
+    for silent in (["-q"], ["--strings", "a"]):
+        assert "bomkl:" not in bomkl("train", rows, "-o", tmp_path / "m", *silent).stderr
+    assert "columns      a=category" in bomkl("inspect", tmp_path / "m").stdout
+
+
 def test_a_pipe_with_times_of_day_is_a_table(tmp_path):
     text = "when,label\n" + "2024-01-01 10:05,1\n2024-01-02 11:06,0\n" * 5
     assert bomkl("train", "-", "-o", tmp_path / "m", "-q", input=text).exit_code == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Annotated, Any
 
 import typer
@@ -10,12 +11,14 @@ from bomkl.cli.options import printable
 from bomkl.cli.output import json_text, print_result, short_name
 from bomkl.cli.rows import ModelPath, valid_notes
 
+_MOST_SHOWN = 100  # columns in a text
+
 
 def inspect(
     model: ModelPath,
     json_output: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
 ) -> None:
-    """Show a model: settings, classes, kernel weights, history."""
+    """Show a model: settings, columns, classes, kernel weights, history."""
     from bomkl import modelfile
 
     loaded = modelfile.read(model)
@@ -31,7 +34,7 @@ def inspect(
 def _description(content: dict[str, Any]) -> list[str]:
     lines = [
         f"{name:<12} {_plain(content[name])}"
-        for name in ("estimator", "parameters", "rows", "mistakes", "features", "classes", "stored rows")
+        for name in ("estimator", "parameters", "rows", "mistakes", "features", "columns", "classes", "stored rows")
         if name in content
     ]
     if content["kernels"]:
@@ -77,6 +80,8 @@ def _describe(estimator: Any, notes: dict[str, Any]) -> dict[str, Any]:
         return content
     content["rows"] = int(estimator.n_seen_)
     content["features"] = int(estimator.n_features_in_)
+    if estimator.encoder_ is not None:
+        content["columns"] = {name: kind or "no value yet" for name, kind in estimator.encoder_.kinds_.items()}
     content["stored rows"] = int(estimator.support_vectors_.shape[0])
     if hasattr(estimator, "classes_"):
         content["classes"] = np.asarray(estimator.classes_).tolist()
@@ -92,5 +97,6 @@ def _describe(estimator: Any, notes: dict[str, Any]) -> dict[str, Any]:
 
 def _plain(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name}={each}" for name, each in value.items())
+        shown = [f"{name}={each}" for name, each in islice(value.items(), _MOST_SHOWN)]
+        return ", ".join(shown) + f" and {len(value) - _MOST_SHOWN} others" * (len(value) > _MOST_SHOWN)
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -15,7 +15,15 @@ import typer
 from bomkl._files import locked
 from bomkl.cli.options import AlgorithmOptions, PipeOptions, RowOptions, UsageError, check_output, fail, naming, say
 from bomkl.cli.output import ProgressTable, json_text, print_result
-from bomkl.cli.rows import MOST_CLASSES, Inputs, open_for_learning, report_skipped, schema_of, valid_notes
+from bomkl.cli.rows import (
+    MOST_CLASSES,
+    Inputs,
+    open_for_learning,
+    report_odd_texts,
+    report_skipped,
+    schema_of,
+    valid_notes,
+)
 from bomkl.cli.settings import RunSettings, read_settings
 from bomkl.cli.signals import Deferred, Stopped
 
@@ -102,6 +110,7 @@ def train(
             pass
         if run is not None:
             report_skipped(run.stream)
+            report_odd_texts(run.validation.estimator, quiet)
         if signals.received:
             _say_stopped(run, output)
             sys.exit(128 + signals.received)
@@ -158,6 +167,7 @@ def evaluate(
             table.show(validation.current())
     show(validation.finish())
     report_skipped(stream)
+    report_odd_texts(estimator, quiet)
     last = records[-1]
     if not json_lines:
         print_result(f"rows\t{last.rows}\n{last.metric}\t{last.error:.6f}\nsupport vectors\t{last.support_vectors}")

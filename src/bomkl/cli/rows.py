@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
 Inputs = Annotated[list[str], typer.Argument(help="Files, folders, globs, or - for standard input.", metavar="INPUT")]
 ModelPath = Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")]
 MOST_CLASSES = 1000
+# Texts that people take for numbers or dates, and how to write them so that they are
+_ODD_TEXTS = {
+    r"[-+]?[$€£]?\s?\d{1,3}([.,' ]?\d{3})*([.,]\d+)?\s?[%$€£]?": "numbers, write them as 1234.5",
+    r"(\d{1,2}[./-]\d{1,2}[./-]\d{4}|\d{4}/\d{1,2}/\d{1,2})([ T]\d.*)?": "dates, write them as 2024-02-29T12:00",
+}
 
 
 def open_for_learning(
@@ -130,6 +136,21 @@ def valid_notes(path: str) -> Iterator[None]:
         yield
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
         raise ValueError(f"{path}: what it says about its training cannot be read: {str(error)[:200]!r}") from error
+
+
+def report_odd_texts(estimator: Any, quiet: bool) -> None:
+    """Say which columns were learned as texts though they look like numbers or dates in another notation."""
+    encoder = getattr(estimator, "encoder_", None)
+    if encoder is None or quiet:
+        return
+    for name, text in encoder.first_categories().items():
+        for pattern, advice in _ODD_TEXTS.items():
+            if (
+                name not in (encoder.types or {})
+                and re.fullmatch(pattern, text)
+                and not re.fullmatch(r"\d+(\.\d+)?", text)
+            ):
+                say(printable(f"bomkl: column {name} holds texts such as {text!r}. To use them as {advice}."))
 
 
 def report_skipped(stream: Stream) -> None:

@@ -82,7 +82,7 @@ def _arrow_parts(batches: Iterator[Any], reading: Reading, format: str) -> Itera
         for start in range(0, whole.num_rows, reading.options.block_rows):
             with _readable(reading.file, format):
                 batch = whole.slice(start, reading.options.block_rows)
-                ignored = set(reading.schema.ignored if reading.schema else reading.options.ignore)
+                ignored = {*(reading.schema.ignored if reading.schema else ()), *reading.options.ignore}
                 cells = {
                     name: _arrow_cells(batch.column(at), name, reading)
                     for at, name in enumerate(names)

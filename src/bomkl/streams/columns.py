@@ -89,7 +89,7 @@ def encode_columns(
     bad: BadLines,
 ) -> Any:
     """Matrix of a table's rows; dense, or CSR where columns are hashed."""
-    columns = _checked_columns(cells, schema, file)
+    columns = _checked_columns(cells, schema, options, file)
     refuse, missing = _reports(cells, keep, file, lines, options, bad)
     dense = np.zeros((len(lines), schema.n_features - schema.buckets))
     hashed: list[sparse.csr_array] = []
@@ -124,7 +124,7 @@ def table_columns(
     bad: BadLines,
 ) -> dict[str, Cells]:
     """Columns of a table's rows as they are: arrays of numbers, lists of texts with None for gaps, and dates."""
-    columns = _checked_columns(cells, schema, file)
+    columns = _checked_columns(cells, schema, options, file)
     refuse, missing = _reports(cells, keep, file, lines, options, bad)
     found: dict[str, Cells] = {}
     for column in columns:
@@ -146,12 +146,12 @@ def table_columns(
     return found
 
 
-def _checked_columns(cells: dict[str, Cells], schema: Schema, file: str) -> tuple[Column, ...]:
+def _checked_columns(cells: dict[str, Cells], schema: Schema, options: StreamOptions, file: str) -> tuple[Column, ...]:
     """Give the columns of the features, after a look at whether the table has them and no others."""
     columns = schema.columns
     if columns is None:
         raise StreamError(f"{file}: is a table, but features without names are needed")
-    known = {column.name for column in columns} | schema.left_out | {schema.label}
+    known = {column.name for column in columns} | schema.left_out | {schema.label, *options.ignore}
     if absent := [column.name for column in columns if column.name not in cells]:
         unknown = [name for name in cells if name not in known]
         near = nearest(absent[0], unknown)

@@ -44,6 +44,7 @@ def _json_rows(file: BinaryIO, reading: Reading) -> Iterator[tuple[int, dict[str
             continue
         if reading.schema is not schema and (schema := reading.schema) is not None:
             known = {schema.label, *schema.left_out, *(column.name for column in schema.columns or ())}
+            known.update(reading.options.ignore)
         column = None
         try:
             row = json.loads(line)

@@ -99,6 +99,12 @@ class Matrix:
         if schema.columns is not None:
             names = [column.name for column in schema.columns]
             raise StreamError(f"{self.file}: features have no names here, but the columns {names} are needed")
+        for setting in ("label", "weight", "ignore", "strings"):
+            if (told := getattr(options, setting)) not in (None, ()):
+                raise StreamError(
+                    f"{self.file}: columns have no names here. The '{setting}' parameter of open_stream must be left "
+                    f"out. Got {told!r} instead."
+                )
         keep = np.ones(self.X.shape[0], dtype=bool)
         X = self._sparse(schema, keep, bad) if self._is_sparse else self._dense(schema, keep, options, bad)
         return _finish(X, self.label_cells, None, schema, keep, self.file, self.lines, options, bad)

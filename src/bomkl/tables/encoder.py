@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from bomkl._repr import ShowsState
 from bomkl._validation import check_choice, check_count
 from bomkl.tables.cells import Kind, check_kinds
+from bomkl.tables.columns import Column
 from bomkl.tables.frames import read_table
 from bomkl.tables.learned import Learned, Update
 from bomkl.tables.targets import ReadTargets, read_targets
@@ -229,6 +230,17 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
         """What the columns hold."""
         check_is_fitted(self)
         return {column.name: getattr(column, "kind", None) for column in self._learned.columns}
+
+    def first_categories(self) -> dict[Any, str]:
+        """Give the first category that was learned from in each column of categories.
+
+        Returns
+        -------
+        dict
+        """
+        check_is_fitted(self)
+        found = ((column.name, column.values.names()) for column in self._learned.columns if isinstance(column, Column))
+        return {name: names[0] for name, names in found if names}
 
     @property
     def n_features_in_(self) -> int:
