@@ -76,11 +76,19 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(
             run_shell(code)
 
 
+_UNENDED = r"^ +.*\n(?=[^\s)\]}])"  # at the prompt, a block ends with an empty line
+
+
 @pytest.mark.parametrize("page", [ROOT / "README.md", DOCS / "index.md"], ids=lambda page: page.name)
 def test_the_first_lines_can_be_pasted_into_the_prompt(page: Path) -> None:
     first = CODE.search(page.read_text(encoding="utf-8"))
     assert first is not None
-    assert re.findall(r"^ +.*\n(?=\S)", first[2], re.MULTILINE) == []  # there, a block ends with an empty line
+    assert re.findall(_UNENDED, first[2], re.MULTILINE) == []
+
+
+def test_the_quick_start_can_be_pasted_into_the_prompt() -> None:
+    for match in CODE.finditer((DOCS / "quickstart.md").read_text(encoding="utf-8")):
+        assert re.findall(_UNENDED, match[2], re.MULTILINE) == []
 
 
 def test_the_command_line_reference_is_that_of_the_code() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 import random
+import warnings
 
 import numpy as np
 import pytest
@@ -72,6 +73,40 @@ def test_many_new_features_change_nothing_that_was_learned():
     assert model.predict_proba_one(query) == pytest.approx(before)
     model.learn_one({f"new{i}": 1.0 for i in range(40)}, 0)
     assert model._model.n_features_in_ == 64
+
+
+def test_endless_new_features_need_no_more_memory(monkeypatch):
+    monkeypatch.setattr("bomkl.river.columns.MOST_COLUMNS", 16)
+    model = river.BudgetMKLClassifier(KERNELS, budget=12, seed=1)
+    frame = pd.DataFrame([{f"f{name}": float(name == row) for name in range(40)} for row in range(40)])
+    for row in range(40):
+        model.learn_one({f"f{row}": 1.0, "g": 2.0}, row % 2)
+        assert len(model._columns.places) <= 16
+    assert model._model.n_features_in_ == 16
+    one = [model.predict_proba_one(row) for row in frame.to_dict("records")]
+    pd.testing.assert_frame_equal(pd.DataFrame(one), model.predict_proba_many(frame))
+
+
+def test_auto_models_make_room_for_features_to_come():
+    model = river.AutoMKLClassifier(budget=20, seed=0, features=100)
+    narrow = river.AutoMKLClassifier(budget=20, seed=0)
+    told = []
+    for row in range(60):
+        x = {f"word{row % 30}": 1.0, "of": 1.0}
+        model.learn_one(x, row % 30 < 15)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            narrow.learn_one(x, row % 30 < 15)
+        told += [(row, str(each.message), each.filename) for each in caught]
+    assert told == [(7, told[0][1], __file__)]
+    assert "There is room for 8 features, and further ones share columns" in told[0][1]
+    assert model.clone().features == 100
+    assert (model._model.n_features_in_, narrow._model.n_features_in_) == (100, 8)
+    assert len(model._columns.places) == 31
+    with pytest.raises(ValueError, match=r"'features' parameter of AutoMKLClassifier must be an int >= 1. Got 0"):
+        river.AutoMKLClassifier(features=0)
+    with pytest.raises(ValueError, match="'features' parameter of AutoMKLRegressor"):
+        river.AutoMKLRegressor(features="many")
 
 
 def test_classes_of_any_kind_in_any_order_one_by_one_and_at_once():
@@ -271,6 +306,7 @@ def test_auto_models_learn_many_as_one_by_one(kind):
     np.testing.assert_allclose(list(many.predict_many(frame)), [one.predict_one(x) for x in records], rtol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:There is room for 8 features")
 def test_auto_models_take_names_and_labels_as_they_come():
     rng = np.random.default_rng(0)
     model = river.AutoMKLClassifier(budget=40, seed=0)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bomkl import auto
+from bomkl._validation import check_count
 from bomkl.river.base import RiverClassifier, RiverRegressor
 from bomkl.river.columns import Columns, FixedColumns, TableColumns
 
@@ -13,8 +14,8 @@ from bomkl.river.columns import Columns, FixedColumns, TableColumns
 class AutoMKLClassifier(RiverClassifier):
     """Budget online multiple kernel classification with nothing to tune, for River.
 
-    The model scales the features itself. It makes room for twice as many features as the first row has. Features that
-    come when there is no more room share columns. Absent features count as zero.
+    The model scales the features itself. It makes room for `features` features. Features that come when there is no
+    more room share columns. Absent features count as zero.
 
     Parameters
     ----------
@@ -24,6 +25,8 @@ class AutoMKLClassifier(RiverClassifier):
         "adapt" for a stream that changes over time.
     seed
         Seed of all random numbers.
+    features
+        Number of features to make room for; None for twice as many as the first row has.
 
     Examples
     --------
@@ -36,11 +39,18 @@ class AutoMKLClassifier(RiverClassifier):
     True
     """
 
-    def __init__(self, budget: int = 200, drift: str | None = None, seed: int | None = None) -> None:
+    features: int | None = None  # in pickles of earlier versions
+
+    def __init__(
+        self, budget: int = 200, drift: str | None = None, seed: int | None = None, features: int | None = None
+    ) -> None:
+        if features is not None:
+            check_count(type(self).__name__, "features", features)
         self.budget = budget
         self.drift = drift
         self.seed = seed
-        self._columns: Columns | TableColumns = FixedColumns()
+        self.features = features
+        self._columns: Columns | TableColumns = FixedColumns(features)
         self._codes: dict[Any, int] = {}  # of labels, in the order in which they were first seen
         self._model = auto.AutoMKLClassifier(budget=budget, drift=drift, random_state=seed)
 
@@ -85,6 +95,8 @@ class AutoMKLRegressor(RiverRegressor):
         "adapt" for a stream that changes over time.
     seed
         Seed of all random numbers.
+    features
+        Number of features to make room for; None for twice as many as the first row has.
 
     Examples
     --------
@@ -97,11 +109,18 @@ class AutoMKLRegressor(RiverRegressor):
     True
     """
 
-    def __init__(self, budget: int = 200, drift: str | None = None, seed: int | None = None) -> None:
+    features: int | None = None  # in pickles of earlier versions
+
+    def __init__(
+        self, budget: int = 200, drift: str | None = None, seed: int | None = None, features: int | None = None
+    ) -> None:
+        if features is not None:
+            check_count(type(self).__name__, "features", features)
         self.budget = budget
         self.drift = drift
         self.seed = seed
-        self._columns: Columns | TableColumns = FixedColumns()
+        self.features = features
+        self._columns: Columns | TableColumns = FixedColumns(features)
         self._model = auto.AutoMKLRegressor(budget=budget, drift=drift, random_state=seed)
 
     def _learn_row(self, x: Mapping[Any, Any], target: float) -> None:

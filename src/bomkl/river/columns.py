@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -11,11 +12,15 @@ from numpy.typing import NDArray
 
 from bomkl.river.checks import check_numbers, is_number, number
 
+MOST_COLUMNS = 4096  # of a Budget model, whose memory grows with them
 _FIRST_WIDTH = 8
 
 
 class Columns:
-    """Columns of feature names, in the order in which names were first seen."""
+    """Columns of feature names, in the order in which names were first seen.
+
+    Names that come when all columns are taken share one by their hash, so that endless new names need no more memory.
+    """
 
     def __init__(self) -> None:
         self.places: dict[Any, int] = {}
@@ -31,10 +36,9 @@ class Columns:
         return self
 
     def learn(self, names: Iterable[Any]) -> None:
-        """Give new names their columns; names that are new together are sorted, so their order has no effect."""
-        for name in sorted(
-            (name for name in names if name not in self.places), key=lambda name: (str(name), repr(name))
-        ):
+        """Give new names their columns, while there are any; names that are new together are sorted."""
+        new = sorted((name for name in names if name not in self.places), key=lambda name: (str(name), repr(name)))
+        for name in new[: max(0, self.most - len(self.places))]:
             self.places[name] = len(self.places)
 
     def forget(self, n_names: int) -> None:
@@ -43,47 +47,73 @@ class Columns:
             del self.places[name]
 
     @property
+    def most(self) -> int:
+        """Number of columns there may be."""
+        return MOST_COLUMNS
+
+    @property
     def width(self) -> int:
         """Number of columns, with room to grow."""
         return max(_FIRST_WIDTH, 1 << (len(self.places) - 1).bit_length()) if self.places else _FIRST_WIDTH
 
+    def place(self, name: Any) -> int:
+        """Column of a name; -1 for none."""
+        place = self.places.get(name)
+        if place is None:
+            full = len(self.places) >= self.most
+            return zlib.crc32(repr(name).encode()) % self.most if full else -1
+        return place
+
     def row(self, x: Mapping[Any, Any]) -> NDArray[np.float64]:
         """One row as a matrix; names without a column are left out."""
-        row = np.zeros((1, self.width))
-        for name, value in x.items():
-            place = self.places.get(name)
-            if place is not None:
-                row[0, place] = number(name, value)
-        return row
+        return self._numbers(x)[np.newaxis]
 
     def rows(self, X: Any) -> NDArray[np.float64]:
         """Rows of a DataFrame as a matrix; names without a column are left out."""
         rows = np.zeros((len(X), self.width))
         for name in X.columns:
-            place = self.places.get(name)
-            if place is not None:
-                rows[:, place] = [number(name, value) for value in X[name]]
+            if (place := self.place(name)) >= 0:
+                rows[:, place] += [number(name, value) for value in X[name]]
         return rows
+
+    def _numbers(self, x: Mapping[Any, Any]) -> NDArray[np.float64]:
+        row = np.zeros(self.width)
+        for name, value in x.items():
+            if (place := self.place(name)) >= 0:
+                row[place] += number(name, value)
+        return row
 
 
 class FixedColumns(Columns):
-    """Columns of a model whose width is fixed by its first row, with room to grow.
+    """Columns of a model whose width is fixed, if it is not told by its first row, with room to grow.
 
-    Names that come when all columns are taken share one by their hash, so that endless new names need no more memory.
+    Parameters
+    ----------
+    told : int or None, default=None
+        The width.
     """
 
-    def __init__(self) -> None:
+    _told: int | None = None  # in pickles of earlier versions
+    _warned = False
+
+    def __init__(self, told: int | None = None) -> None:
         super().__init__()
-        self._width = 0
+        self._told, self._width = told, 0
 
     def learn(self, names: Iterable[Any]) -> None:
         """Give new names their columns, while there are any."""
         names = list(names)
         if not self._width:
-            self._width = max(_FIRST_WIDTH, 1 << len(names).bit_length())
-        new = sorted((name for name in names if name not in self.places), key=lambda name: (str(name), repr(name)))
-        for name in new[: self._width - len(self.places)]:
-            self.places[name] = len(self.places)
+            self._width = self._told or max(_FIRST_WIDTH, 1 << len(names).bit_length())
+        super().learn(names)
+        if not self._warned and any(name not in self.places for name in names):
+            self._warned = True
+            warnings.warn(
+                f"There is room for {self._width} features, and further ones share columns. To make room for more, "
+                "pass features=... to a new model.",
+                UserWarning,
+                stacklevel=5,
+            )
 
     def forget(self, n_names: int) -> None:
         """Take back all names but the first."""
@@ -91,33 +121,18 @@ class FixedColumns(Columns):
         self._width = self._width if n_names else 0
 
     @property
+    def most(self) -> int:
+        """Number of columns."""
+        return self._width
+
+    @property
     def width(self) -> int:
         """Number of columns."""
         return self._width
 
-    def place(self, name: Any) -> int:
-        """Column of a name."""
-        place = self.places.get(name)
-        if place is None:
-            full = len(self.places) == self._width
-            return zlib.crc32(repr(name).encode()) % self._width if full else -1
-        return place
-
     def row(self, x: Mapping[Any, Any]) -> NDArray[np.float64]:
         """One row; names without a column are left out."""
-        row = np.zeros(self._width)
-        for name, value in x.items():
-            if (place := self.place(name)) >= 0:
-                row[place] += number(name, value)
-        return row
-
-    def rows(self, X: Any) -> NDArray[np.float64]:
-        """Rows of a DataFrame as a matrix; names without a column are left out."""
-        rows = np.zeros((len(X), self._width))
-        for name in X.columns:
-            if (place := self.place(name)) >= 0:
-                rows[:, place] += [number(name, value) for value in X[name]]
-        return rows
+        return self._numbers(x)
 
 
 class TableColumns:
