@@ -392,6 +392,31 @@ def test_outputs_that_may_not_be_written(svm, tmp_path, no_rows, monkeypatch):
     assert "that is not a regular file" in refused.stderr
 
 
+def test_what_is_read_is_not_written_over(svm, model, tmp_path):
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    (folder / "a.svm").write_bytes(svm.read_bytes())
+    (tmp_path / "link").symlink_to(svm)
+    before = {path: path.read_bytes() for path in (svm, model, folder / "a.svm")}
+    for option, args in [
+        ("--output", ["convert", svm, "-o", svm]),
+        ("--output", ["convert", svm, "-o", tmp_path / "link"]),
+        ("--output", ["convert", folder, "-o", folder / "a.svm"]),
+        ("--output", ["convert", tmp_path / "r*.svm", "-o", svm]),
+        ("--output", ["predict", model, svm, "-o", svm]),
+        ("--output", ["predict", model, svm, "-o", model]),
+        ("--output", ["score", model, svm, "-o", svm]),
+        ("--output", ["train", svm, "-o", svm]),
+        ("--predictions", ["train", svm, "-o", tmp_path / "new", "--predictions", svm]),
+        ("--predictions", ["train", svm, "-o", model, "--predictions", model]),
+    ]:
+        done = bomkl(*args)
+        assert done.exit_code == 2, args
+        assert done.stderr.startswith(f"bomkl: error: {option} must name a file that can be written. Got ")
+        assert done.stderr.endswith("that is one of the files to read; choose another.\n")
+        assert {path: path.read_bytes() for path in before} == before
+
+
 def test_outputs_that_are_devices(svm, model):
     assert bomkl("predict", model, svm, "-o", os.devnull).exit_code == 0
     assert bomkl("convert", svm, "-o", os.devnull).exit_code == 0

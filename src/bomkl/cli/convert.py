@@ -44,7 +44,7 @@ def convert(
     if target not in WRITERS:
         fail(f"--to must be one of {', '.join(WRITERS)}. Got {target!r} instead.", EXIT_USAGE)
     if output != "-":
-        check_output("--output", output)
+        check_output("--output", output, inputs=inputs)
     arguments = stream_arguments(row_settings(rows), as_tables=False)
     stream = open_stream(inputs, **dataclasses.asdict(pipe), **arguments)
     schema = stream.scan()

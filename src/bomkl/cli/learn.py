@@ -77,13 +77,13 @@ def train(
     checkpoint, and the result is the same model as without the interruption. Ctrl-C, SIGTERM and a closed terminal
     save the model too. From a pipe, the model learns as rows arrive.
     """
-    check_output("--output", output, replaced=True)
+    check_output("--output", output, replaced=True, inputs=inputs)
     if predictions == "-" and json_lines:
         raise UsageError("--predictions must name a file when --json writes to standard output. Got '-' instead.")
     if only_new and not resume:
         raise UsageError("--only-new is for a run that is resumed. Give --resume as well.")
     if predictions not in (None, "-"):
-        check_output("--predictions", predictions)
+        check_output("--predictions", predictions, inputs=[*inputs, output])
     if workers is not None or scheduler is not None:
         from bomkl.cli.workers import train_in_partitions
 

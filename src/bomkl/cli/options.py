@@ -272,7 +272,7 @@ def usage() -> Iterator[None]:
         raise UsageError(_message(error)) from error
 
 
-def check_output(option: str, path: str, replaced: bool = False) -> None:
+def check_output(option: str, path: str, replaced: bool = False, inputs: Sequence[str] = ()) -> None:
     """Refuse a file that could not be written, before the work that is to go there.
 
     Parameters
@@ -283,6 +283,8 @@ def check_output(option: str, path: str, replaced: bool = False) -> None:
         The file.
     replaced : bool, default=False
         Whether a new file takes its place, for which the folder must be writable; otherwise it is written as it is.
+    inputs : sequence of str, default=()
+        What the command reads, which must not be written over.
     """
     folder = os.path.dirname(os.path.realpath(path) if os.path.islink(path) else path) or "."
     if not os.path.basename(path) or os.path.isdir(path):
@@ -295,9 +297,22 @@ def check_output(option: str, path: str, replaced: bool = False) -> None:
         problem = "that is not a regular file"
     elif not os.access(path if os.path.exists(path) and not replaced else folder, os.W_OK):
         problem = f"the folder {folder!r} or the file cannot be written to; choose another"
+    elif _is_one_of(path, inputs):
+        problem = "that is one of the files to read; choose another"
     else:
         return
     raise UsageError(f"{option} must name a file that can be written. Got {path!r} instead: {problem}.")
+
+
+def _is_one_of(path: str, inputs: Sequence[str]) -> bool:
+    """Tell whether a regular file is among those that inputs name."""
+    from bomkl.streams.sources import expand
+
+    for each in inputs if os.path.isfile(path) else ():
+        with contextlib.suppress(ValueError, OSError):  # what is not there is told where it is read
+            if any(os.path.samefile(path, source.path) for source in expand(each) if source.rewindable):
+                return True
+    return False
 
 
 def fail(message: str, code: int = EXIT_FAILED) -> NoReturn:

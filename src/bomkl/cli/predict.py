@@ -38,7 +38,7 @@ def predict(
         fail(f"--kind must be one of {', '.join(_METHODS)}. Got {kind!r} instead.", EXIT_USAGE)
     chosen = row_settings(rows)
     if output != "-":
-        check_output("--output", output)
+        check_output("--output", output, inputs=[model, *inputs])
     loaded = modelfile.read(model)
     estimator = loaded.estimator
     if not hasattr(type(estimator), _METHODS[kind]):
@@ -83,7 +83,7 @@ def score(
 
     chosen = row_settings(rows)
     if output != "-":
-        check_output("--output", output)
+        check_output("--output", output, inputs=[model, *inputs])
     loaded = modelfile.read(model)
     stream = open_for_predicting(loaded, model, inputs, chosen, pipe, labels=True)
     found = score_model(loaded.estimator, stream)
