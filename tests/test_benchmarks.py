@@ -293,3 +293,71 @@ def test_methods_say_something_about_every_row(classes):
     if classes:
         np.testing.assert_allclose(said.sum(axis=1), 1)
         assert (said.argmax(axis=1) == y).mean() > 0.6
+
+
+def test_streams_that_are_made_are_finite_and_the_same_for_a_seed():
+    from benchmarks.unseen_streams import STREAMS
+
+    for name in ("cauchy", "categories", "moons, 8 columns of noise", "runs of labels", "random walk", "boxes"):
+        first, again, other = (STREAMS[name](seed) for seed in (3, 3, 4))
+        assert np.isfinite(first.X).all(), name
+        assert len(first.y) == len(first.X) == 3000, name
+        np.testing.assert_array_equal(first.X, again.X)
+        np.testing.assert_array_equal(first.y, again.y)
+        assert (first.X != other.X).any(), name
+
+
+def test_files_of_keel_are_read_without_rows_that_have_gaps(tmp_path, monkeypatch):
+    from benchmarks.unseen_streams import keel
+
+    from bomkl.experiments.datasets import MissingDataError
+
+    with pytest.raises(MissingDataError, match="made-up-package: pip install"):
+        keel("made_up_package", "few.dat")(0)
+    package = tmp_path / "made_up_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise RuntimeError('it must not be imported')")
+    (package / "few.dat").write_text("@data\n1, red, yes, a\n2.5, blue, no, b\n<null>, blue, no, b\n3, green, yes, a\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    data = keel("made_up_package", "few.dat")(0)
+    rows = sorted([*row, label] for row, label in zip(data.X.tolist(), data.y.tolist(), strict=True))
+    assert rows == [[1, 0, 0, 1, 1, 0], [2.5, 1, 0, 0, 0, 1], [3, 0, 1, 0, 1, 0]]  # blue, green, red, then yes
+    assert data.classes == 2
+
+
+@pytest.mark.parametrize(("method", "most"), [("nearest rows", 0.3), ("the last label", 0.6)])
+def test_simple_methods_learn_from_rows_before(method, most):
+    from benchmarks.peers_streams import Stream
+    from benchmarks.unseen_methods import METHODS
+
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    y = (X[:, 0] > 0).astype(np.int64)
+    said = METHODS[method](Stream(X, y, 2, False), 1)
+    np.testing.assert_allclose(said.sum(axis=1), 1)
+    assert (said.argmax(axis=1) != y).mean() < most
+    numbers = METHODS[method](Stream(X, 1000 * X[:, 0], 0, False), 1)
+    changed = METHODS[method](Stream(X, 1000 * np.append(X[:-1, 0], 9.0), 0, False), 1)
+    np.testing.assert_array_equal(numbers, changed)  # no prediction knows the target of its own row
+
+
+def test_a_difference_counts_only_beyond_chance():
+    from benchmarks import unseen
+
+    shape = {"seed": 0, "rows": 100, "columns": 2, "classes": 2}
+    figures = [
+        ("banana", "AutoMKL", 10.0, 0.4, 0, 0),
+        ("banana", "VW logistic", 9.0, 0.5, 3, 2),
+        ("banana", "River ARF", 30.0, 0.3, 5, 25),
+        ("ring", "AutoMKL", 10.0, 0.4, 0, 0),
+        ("ring", "VW logistic", 5.0, 0.5, 30, 2),
+    ]
+    names = ("data", "method", "error", "log_loss", "ours_worse", "ours_better")
+    rows = [shape | dict(zip(names, each, strict=True)) for each in figures]
+    assert unseen.stream_table(rows).splitlines()[2:] == [
+        "| banana | 100 x 2, 2 | 10.00 | 9.00 VW logistic (by chance) | 0.4000 | 0.3000 River ARF |",
+        "| ring | 100 x 2, 2 | 10.00 | 5.00 VW logistic (better) | 0.4000 | 0.5000 VW logistic |",
+    ]
+    assert unseen.against_table(rows).splitlines()[2:] == [
+        "| VW logistic | 2 | 0 (0) | 2 (1) | 2 of 2 |",
+        "| River ARF | 1 | 1 (1) | 0 (0) | 0 of 1 |",
+    ]

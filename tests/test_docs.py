@@ -138,7 +138,9 @@ def test_every_page_is_in_the_navigation() -> None:
     assert [page for page in pages if f"{page}\n" not in navigation] == []
 
 
-@pytest.mark.parametrize(("name", "shown_only"), [("peers", ["--seeds", "0"]), ("drift", ["--methods"])])
+@pytest.mark.parametrize(
+    ("name", "shown_only"), [("peers", ["--seeds", "0"]), ("drift", ["--methods"]), ("unseen", ["--methods"])]
+)
 def test_tables_of_benchmarks_are_those_of_the_stored_rows(name, shown_only):
     command = [sys.executable, "-m", "bomkl", "bench", name, *shown_only, "--rows", f"docs/results/{name}.jsonl"]
     printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
