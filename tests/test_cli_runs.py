@@ -106,20 +106,28 @@ def test_a_closed_terminal_that_is_to_be_ignored_stops_nothing():
         ("--json >/dev/full", 1, "bomkl: error: standard output: No space left on device\n"),
         ("--predictions - >/dev/full", 1, "bomkl: error: standard output: No space left on device\n"),
         ("--predictions /dev/full", 1, "bomkl: error: /dev/full: No space left on device\n"),
-        ("--json | head -1", 141, None),
-        ("2>&1 | head -1", 0, None),
     ],
 )
 def test_a_run_whose_output_fails_keeps_what_it_learned(svm, tmp_path, output, code, message):
-    svm.write_text(svm_text(20_000))
-    run = f"{sys.executable} -m bomkl train {svm} -a SPA --budget 10 -o {tmp_path / 'm'}"
-    script = f"set -o pipefail; {run} {output}"
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+    run = f"{sys.executable} -m bomkl train {svm} -a SPA --budget 10 -o {tmp_path / 'm'} {output}"
+    done = subprocess.run(["sh", "-c", run], capture_output=True, text=True)
     assert done.returncode == code
     assert "Traceback" not in done.stderr
     if message is not None:
         assert done.stderr.endswith(message)
     assert modelfile.load(tmp_path / "m").n_seen_ > 0
+
+
+@pytest.mark.parametrize(("output", "code"), [("stdout", 141), ("stderr", 0)])
+def test_a_run_whose_reader_has_gone_keeps_what_it_learned(svm, tmp_path, output, code):
+    read, write = os.pipe()
+    os.close(read)
+    args = [sys.executable, "-m", "bomkl", "train", svm, "-a", "SPA", "-o", tmp_path / "m", "--json"]
+    others = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    done = subprocess.run(args, **(others | {output: write}))
+    os.close(write)
+    assert done.returncode == code
+    assert modelfile.load(tmp_path / "m").n_seen_ == 500
 
 
 def test_a_full_disk_is_named_with_the_file(svm, tmp_path):
