@@ -481,3 +481,12 @@ def test_large_cells_of_both_signs_give_no_warning(kind):
         warnings.simplefilter("error", RuntimeWarning)
         with contextlib.suppress(NotFiniteError):
             kind(random_state=0).fit(rows, np.arange(64) % 2)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_of_rows_that_cost_the_same_the_oldest_is_replaced(dtype):
+    rows = np.eye(20)  # no row tells of another, so a row costs its squared coefficient
+    model = BudgetMKLClassifier([Linear()], Perceptron(), Uniform(), selection_delta=None, budget=19, dtype=dtype)
+    weights = np.where(np.arange(20) == 0, 2.0, 1.0)
+    model.partial_fit(rows, np.arange(20) % 2, classes=[0, 1], sample_weight=weights)
+    assert sorted(model.support_vectors_.argmax(axis=1)) == [0, *range(2, 20)]

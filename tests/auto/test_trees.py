@@ -79,6 +79,20 @@ def test_boosted_trees_are_the_sum_of_their_leaves_and_fit(task):
         assert (scores.argmax(axis=1) == THREE).mean() > 0.99
 
 
+def test_leaves_of_boosted_trees_are_newton_steps_on_their_rows():
+    y, weight = NUMBERS, np.linspace(0.5, 2, 600)
+    trees = BoostedTrees.growing(CODES, y[:, None], weight, Task.SQUARED, 0).finish()
+    scores = np.full(600, trees.base[0])
+    for root in trees.roots[:10]:
+        leaves = np.array([leaf(trees.nodes, root, codes) for codes in CODES])
+        assert len(set(leaves)) > 10
+        for each in set(leaves):
+            rows = leaves == each
+            pull, curvature = weight[rows] @ (scores - y)[rows], weight[rows].sum()
+            assert trees.values[each] == pytest.approx(-0.1 * pull / (curvature + 1), rel=1e-3, abs=1e-5)
+        scores += trees.values[leaves]
+
+
 @pytest.mark.parametrize("task", list(Task))
 def test_leaves_of_the_forest_go_on_learning(task):
     y, weight = targets(task), np.linspace(0.5, 2, 600)
