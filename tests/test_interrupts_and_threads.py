@@ -264,6 +264,28 @@ def test_predicting_while_another_thread_fits_anew():
     in_threads(write, read, read)
 
 
+@pytest.mark.parametrize("ends", ["commit", "roll_back"])
+def test_a_single_row_waits_for_a_call_that_may_still_be_rolled_back(ends):
+    X, y = rows(300)
+    model = BudgetMKLClassifier(KERNELS, RBP(), budget=50, random_state=0).fit(X[:100], y[:100])
+    waits, done, deltas = threading.Event(), threading.Event(), model._deltas(None, 100)
+
+    def write():
+        waits.set()
+        model.learn_one(X[200], y[200])
+        done.set()
+
+    model._engine.learn(X[100:200], model._class_indices(y[100:200]).astype(float), None, deltas, 1, True)
+    thread = threading.Thread(target=write)
+    thread.start()
+    waits.wait()
+    early = done.wait(0.3)
+    getattr(model._engine, ends)()
+    thread.join()
+    assert not early
+    assert model.n_seen_ == (201 if ends == "commit" else 101)
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_process_forked_while_others_learn_can_use_the_model():
