@@ -1,5 +1,7 @@
 import io
 import json
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -124,6 +126,20 @@ def test_rows_without_a_label_expire_and_are_counted(serving, stream):
         assert "expired" in client.ask("/v1/label", {"id": "x", "y": 1}, 404)["detail"]
     with serving() as client:
         assert client.state()["labels"]["expired"] == 1
+
+
+def test_a_clock_that_is_set_makes_no_row_expire(serving, stream, monkeypatch):
+    with serving(label_timeout=86_400) as client:
+        client.ask("/v1/predict", {"row": stream[0][0], "id": "a"})
+        days_later = time.time() + 10 * 86_400
+        monkeypatch.setattr(time, "time", lambda: days_later)
+        service = client.service
+        tended = threading.Event()
+        expire = service.ledger.expire
+        monkeypatch.setattr(service.ledger, "expire", lambda before: (expire(before), tended.set()))
+        tended.wait()
+        assert client.state()["labels"]["expired"] == 0
+        client.ask("/v1/label", {"id": "a", "y": 1})
 
 
 def test_numbers_are_regressed_on(serving, stream, tmp_path):

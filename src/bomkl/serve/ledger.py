@@ -38,6 +38,11 @@ class Ledger:
         self.waiting, self.expired = log.count_waiting(), int(log.fact("expired") or 0)
         self._log, self._task, self._tables, self._most_waiting = log, Start.of(log).task, tables, most_waiting
         self._before = self.columns, self.waiting, self.expired
+        self._began = time.time() - time.monotonic()
+
+    def now(self) -> float:
+        """Seconds since 1970 by the clock at the start: rows must not expire because someone sets it meanwhile."""
+        return self._began + time.monotonic()
 
     def begin(self) -> None:
         """Begin a transaction."""
@@ -77,7 +82,7 @@ class Ledger:
         else:
             cells, columns = self._columns_for(work).cells(work.rows, work.where)
         labels, columns = columns.check_labels(work.labels, [beside(place, "y") for place in work.where])
-        entry = self._log.append(cells, labels, time.time())
+        entry = self._log.append(cells, labels, self.now())
         for key in work.keys:
             self._log.remember(key, entry.seq, work.fingerprint)
         if work.ids is not None:
@@ -114,7 +119,7 @@ class Ledger:
         if self.waiting + new > self._most_waiting:
             raise RefusedError(429, f"{self.waiting} rows wait for their label already.", retry_after=60)
         for identifier, cells in zip(work.ids, work.cells, strict=True):
-            self._log.wait_for_label(identifier, cells, time.time())
+            self._log.wait_for_label(identifier, cells, self.now())
         self.columns = work.columns
         self.waiting += new
 

@@ -272,7 +272,7 @@ class Service:
 
     def _tend(self) -> None:
         """Forget rows that waited too long, and entries of the log that are not kept."""
-        self.ledger.expire(time.time() - self.settings.label_timeout)
+        self.ledger.expire(self.ledger.now() - self.settings.label_timeout)
         if self._prune_through and self._log.prune(self._prune_through):
             self._prune_through = 0
 
