@@ -485,6 +485,12 @@ def test_convert_there_and_back(svm, tmp_path, name):
     assert bomkl("convert", svm, "--to", "xls").exit_code == 2
 
 
+def test_convert_writes_to_devices_and_pipes(svm):
+    assert bomkl("convert", svm, "-o", "/dev/null").exit_code == 0
+    pipe = f"{sys.executable} -m bomkl convert {svm} -o /dev/stdout | wc -l"
+    assert int(subprocess.run(["bash", "-c", pipe], capture_output=True, text=True).stdout) == 500
+
+
 def test_convert_strings(pets):
     done = bomkl("convert", pets, "--label", "kind")
     assert done.stdout.splitlines()[:3] == ["0 1:4.5 4:1", "1 1:30 2:1", "2 1:0.1 3:1"]

@@ -130,8 +130,9 @@ def test_a_run_whose_reader_has_gone_keeps_what_it_learned(svm, tmp_path, output
     assert modelfile.load(tmp_path / "m").n_seen_ == 500
 
 
-def test_a_full_disk_is_named_with_the_file(svm, tmp_path):
-    script = f"ulimit -f 1; trap '' XFSZ; exec {sys.executable} -m bomkl train {svm} -q -o {tmp_path / 'm'}"
+@pytest.mark.parametrize("command", ["train -q", "convert --to csv"])
+def test_a_full_disk_is_named_with_the_file(svm, tmp_path, command):
+    script = f"ulimit -f 1; trap '' XFSZ; exec {sys.executable} -m bomkl {command} {svm} -o {tmp_path / 'm'}"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr == f"bomkl: error: {tmp_path / 'm'}: File too large\n"

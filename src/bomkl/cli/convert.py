@@ -48,7 +48,7 @@ def convert(
     arguments = stream_arguments(row_settings(rows), as_tables=False)
     stream = open_stream(inputs, **dataclasses.asdict(pipe), **arguments)
     schema = stream.scan()
-    with writing("--output", output) as file:
+    with writing("--output", output, whole=True) as file:
         WRITERS[target](file, stream, schema)
     report_skipped(stream)
 

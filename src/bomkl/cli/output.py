@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import math
+import os
 import sys
 from collections.abc import Iterator
 from time import monotonic
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
+from bomkl._files import replacing
 from bomkl.cli.options import check_output, naming, say
 
 if TYPE_CHECKING:
@@ -46,13 +49,22 @@ def plain(value: Any) -> Any:
 
 
 @contextlib.contextmanager
-def writing(option: str, path: str) -> Iterator[TextIO]:
-    """Open a file to write, or standard output for ``-``; one that cannot be written is refused."""
+def writing(option: str, path: str, whole: bool = False) -> Iterator[TextIO]:
+    """Open a file to write, or standard output for ``-``; one that cannot be written is refused.
+
+    With `whole`, the file takes its place when all of it is written. Devices and pipes are written to at once.
+    """
     if path == "-":
         with naming("standard output"):
             yield sys.stdout
         return
     check_output(option, path)
+    if whole and (os.path.isfile(path) or not os.path.exists(path)):
+        with naming(path), replacing(path) as binary:
+            file = io.TextIOWrapper(binary, encoding="utf-8", newline="")
+            yield file
+            file.detach()  # which flushes it; the file itself stays open until it has its name
+        return
     with naming(path), open(path, "w", encoding="utf-8", newline="") as file:
         yield file
 
