@@ -61,9 +61,9 @@ def writing(option: str, path: str, whole: bool = False) -> Iterator[TextIO]:
     check_output(option, path)
     if whole and (os.path.isfile(path) or not os.path.exists(path)):
         with naming(path), replacing(path) as binary:
-            file = io.TextIOWrapper(binary, encoding="utf-8", newline="")
-            yield file
-            file.detach()  # which flushes it; the file itself stays open until it has its name
+            text = io.TextIOWrapper(binary, encoding="utf-8", newline="")
+            yield text
+            text.detach()  # which flushes it; the file itself stays open until it has its name
         return
     with naming(path), open(path, "w", encoding="utf-8", newline="") as file:
         yield file
