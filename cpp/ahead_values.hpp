@@ -6,6 +6,7 @@
 // moment: nothing depends on how far was looked ahead.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 
 #include "related_line.hpp"
@@ -45,8 +46,8 @@ public:
         for (std::size_t e = 0; e < of_.size(); ++e) {
             if (kernel(e).kind == kCallable || of_[e].vanishes) continue;
             const Expansion<T>& expansion = state_.expansions[e];
-            primitives_.map_line(kernel(e), line_[kernel(e)], expansion.slots.data(), expansion.size(),
-                                 values_.data() + of_[e].start, of_[e].stride);
+            of_[e].vanishes = !primitives_.map_line(kernel(e), line_[kernel(e)], expansion.slots.data(), expansion.size(),
+                                                    values_.data() + of_[e].start, of_[e].stride);
         }
         hold_ = true;
     }
@@ -55,6 +56,8 @@ public:
         const OfExpansion& of = of_[e];
         return of.vanishes ? zeros_.data() : without_gaps(of, values_.data() + of.start + r * of.stride);
     }
+    // Whether they are zero for all rows.
+    bool vanish(int e) const { return of_[e].vanishes; }
     // f of that row
     double score(int e, const T* values) const {
         const Expansion<T>& expansion = state_.expansions[e];
@@ -77,10 +80,10 @@ public:
         for (; gap != gaps.end() && *gap <= place; ++gap) ++place;
         gaps.insert(gap, place);
     }
-    // The row at hand, which lies in this slot, is related to the line; `in_line`: there are rows after it in the line.
-    void row_related(int slot, bool in_line) {
-        if (hold_ && in_line)
-            for (const Added& added : added_) map_added(added, slot);
+    // The row at hand, which lies in this slot, is related to the rows of the line from `first` on.
+    void row_related(int slot, int first) {
+        if (hold_ && first < kLine<T>)
+            for (const Added& added : added_) map_added(added, slot, first);
         added_.clear();
     }
 
@@ -97,12 +100,16 @@ private:
     };
 
     const PreparedKernel<T>& kernel(std::size_t e) const { return kernels_[e % m_]; }
-    void map_added(const Added& added, int slot) {
+    void map_added(const Added& added, int slot, int first) {
         const PreparedKernel<T>& k = kernel(added.expansion);
-        const OfExpansion& of = of_[added.expansion];
-        if (k.kind == kCallable || (of.vanishes && line_.vanishes(k))) return;
-        if (of.vanishes) return void(hold_ = false);
-        primitives_.map_column(k, line_[k] + std::size_t(slot) * kLine<T>, values_.data() + of.start + added.column, of.stride);
+        OfExpansion& of = of_[added.expansion];
+        const T* const related = line_[k] + std::size_t(slot) * kLine<T>;
+        T* const values = values_.data() + of.start;
+        const auto is_far = [&](T square) { return square >= k.furthest; };
+        if (k.kind == kCallable || (of.vanishes && std::all_of(related + first, related + kLine<T>, is_far))) return;
+        if (of.vanishes) std::fill_n(values, of.stride * kLine<T>, T(0));
+        of.vanishes = false;
+        primitives_.map_column(k, related, values + added.column, of.stride);
     }
     static T* without_gaps(const OfExpansion& of, T* values) {
         const std::size_t n_gaps = of.gaps.size();

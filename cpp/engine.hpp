@@ -157,6 +157,7 @@ public:
     }
     double score_of_oldest(int expansion) { return listed_->score_of_oldest(expansion); }
     const T* values_at(int expansion, int slot) { return listed_->values_at(expansion, slot); }
+    bool values_vanish(int expansion) const { return listed_->values_vanish(expansion); }
     void support_added(int expansion, int slot, T coef) { listed_->support_added(expansion, slot, coef); }
     void support_dropped(int expansion, int place, int slot, T coef) { listed_->support_dropped(expansion, place, slot, coef); }
     void coefs_changed(int expansion) { listed_->coefs_changed(expansion); }

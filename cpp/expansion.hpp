@@ -38,8 +38,9 @@ inline void require_finite_coefficient(bool finite) {
 }
 
 // An expansion as the update rules see it while one row is learned. Host supplies slot_of_row(), score_of_oldest(number),
-// values_at(number, slot), keeps_diagonal() and primitives(); it is told of every row that is added or dropped and of
-// coefficients that change, and undo() before every change. Only rules that declare `reads_values` have kernel values.
+// values_at(number, slot), values_vanish(number), keeps_diagonal() and primitives(); it is told of every row that is added or
+// dropped and of coefficients that change, and undo() before every change. Only rules that declare `reads_values` have kernel
+// values.
 template <class T, class Host, bool reads_values>
 class Support {
 public:
@@ -58,7 +59,8 @@ public:
         static_assert(reads_values);
         if (!full()) return add(coef);
         const double* const diagonal = host_.keeps_diagonal() ? e_.diagonal.data() : nullptr;
-        const int victim = host_.primitives().cheapest(e_.coefs.data(), diagonal, values_, size(), self_);
+        const T* const values = host_.values_vanish(number_) ? nullptr : values_;
+        const int victim = host_.primitives().cheapest(e_.coefs.data(), diagonal, values, size(), self_);
         const double kept = self_ > 0 ? this->coef(victim) * double(values_[victim]) / self_ : 0;
         drop(victim);
         add(coef + kept);

@@ -44,8 +44,8 @@ public:
             return Base::rows_within(kCached, slots * rough_->bytes_per_slot(), lines, kTile, n_threads) / lines * lines;
         }
         const std::size_t sources = std::count(needed_, needed_ + kSources, true);
-        const int rows = Base::rows_within(kCached, slots * sources * sizeof(T), 2 * kLine<T>, kTile, n_threads);
-        return rows / (2 * kLine<T>)*(2 * kLine<T>);
+        const int rows = Base::rows_within(kCached, slots * sources * sizeof(T), kLine<T>, kTile, n_threads);
+        return rows < 2 * kLine<T> ? kLine<T> : rows / (2 * kLine<T>)*(2 * kLine<T>);
     }
 
     std::int64_t work_per_row() const override {
@@ -94,6 +94,8 @@ public:
     // Kernel values between the row last scored and the support of an expansion, in the order of its list; only for rules that
     // look at them.
     const T* values_of(int expansion) const { return values_of_[expansion]; }
+    // Whether they are known to be zero.
+    bool values_vanish(int expansion) const { return looks_ahead_ && values_.vanish(expansion); }
 
     double self_value(int kernel, int t) const override {
         if (config_.kernels[kernel].kind != kCallable) return Base::self_value(kernel, t);
@@ -185,7 +187,7 @@ public:
             else
                 relate_new_slot_by_row(t, slot);
         }
-        values_.row_related(slot, looks_ahead_ && (t + 1) / kLine<T> == line_);
+        values_.row_related(slot, looks_ahead_ && (t + 1) / kLine<T> == line_ ? (t + 1) % kLine<T> : kLine<T>);
         for (int i = 0; i < m_ && calls_; ++i)
             if (config_.kernels[i].kind == kCallable)
                 for (int r = t + 1; r < n; ++r) called_[i][r * n_slots_ + slot] = called_block_[i][std::size_t(r) * n + t];
@@ -234,6 +236,7 @@ private:
         for (int s = 0; s < kSources; ++s)
             if (needed_[s]) make_room(lines_[s], n_lines * n_slots_ * kLine<T>);
         nearest_.resize(n_lines);
+        const char* const inner = slots_of_inner_products();
         const std::vector<Tile<T>>& tiles = block_.tiles();
         const Rows<T>& rows = block_.rows();
         in_parallel((n_lines + 1) / 2, n_threads, double(n) * n_tiles * kTile * state_.pool.features(),
@@ -243,14 +246,25 @@ private:
                             T* out[kSources];
                             for (int s = 0; s < kSources; ++s) out[s] = needed_[s] ? line_of(s, line) : nullptr;
                             const int of_lines = std::min(lines * kLine<T>, n - first);
-                            nearest_[line] = rows.sparse ? relate_line_by_rows(first, of_lines, out)
-                                                         : primitives_.relate_line(
-                                                               rows, first, of_lines, tiles[first / kTile].x + first % kTile,
-                                                               views_.data(), n_tiles, used_.data(), out, n_slots_ * kLine<T>);
+                            nearest_[line] =
+                                rows.sparse ? relate_line_by_rows(first, of_lines, out)
+                                            : primitives_.relate_line(rows, first, of_lines,
+                                                                      tiles[first / kTile].x + first % kTile, views_.data(),
+                                                                      n_tiles, used_.data(), inner, out, n_slots_ * kLine<T>);
                             if (of_lines > kLine<T>) nearest_[line + 1] = nearest_[line];
                         }
                     },
                     pause);
+    }
+    // Of every slot, whether a kernel that has it is a map of inner products; null where most are.
+    const char* slots_of_inner_products() {
+        const auto maps_inner = [](const PreparedKernel<T>& k) { return k.source == Source::inner_product; };
+        if (2 * std::count_if(prepared_.begin(), prepared_.end(), maps_inner) > m_) return nullptr;
+        inner_.assign(views_.size() * kTile, 0);
+        for (int e = 0; e < n_expansions_; ++e)
+            if (maps_inner(prepared_[e % m_]))
+                for (const int slot : state_.expansions[e].slots) inner_[slot] = 1;
+        return inner_.data();
     }
     // Where rows have few entries: row by row, then turned round.
     T relate_line_by_rows(int first, int n, T* const* out) const {
@@ -431,6 +445,7 @@ private:
     int line_ = kNone;                 // the line that sums_ or values_ are about
     std::vector<T> nearest_;           // of every line: no squared distance to a slot is less
     std::vector<std::uint64_t> used_;  // of every slot: the columns that are not zero (see Primitives::relate_line)
+    std::vector<char> inner_;
     AheadSums<T> sums_;
     AheadValues<T> values_;
     OldestScores<T> oldest_;

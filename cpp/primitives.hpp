@@ -100,11 +100,13 @@ struct Primitives {
     // Lines: what is about a slot and kLine rows, row beside row, slot after slot.
     // sources of n rows, of one line or two, to n_tiles tiles of dense rows: out[source], null where it is not needed, and the
     // second line `stride` after it; `columns` has the features of the rows, with a stride of kTile, and may hold anything
-    // where there are fewer rows than a line has used: of every slot, a bit for each of its columns that is not zero, or
-    // kAnyColumn returns the least squared distance, or something less
+    // where there are fewer rows than a line has; used: of every slot, a bit for each of its columns that is not zero, or
+    // kAnyColumn; inner: of every slot, whether its inner products are wanted, or null where all are; the line of the slot
+    // behind the last is then written, too
+    // returns the least squared distance, or something less
     T(*relate_line)
-    (const Rows<T>&, int first, int n, const T* columns, const Tile<T>*, int n_tiles, const std::uint64_t* used, T* const* out,
-     std::size_t stride);
+    (const Rows<T>&, int first, int n, const T* columns, const Tile<T>*, int n_tiles, const std::uint64_t* used,
+     const char* inner, T* const* out, std::size_t stride);
     // the same for slot c of one tile, for rows first + begin to first + end; the line of out[source] is that of `first`
     T (*relate_slot)(const Rows<T>&, int first, int begin, int end, const T* columns, const Tile<T>&, int c, T* const* out);
     // the same for listed slots, all rows: out[source] has their lines in the order of the list; slot_rows: the rows of all
@@ -113,8 +115,9 @@ struct Primitives {
                           int n, const std::uint64_t* used, T* const* out);
     // n rows of n_slots numbers, turned into lines
     void (*turn_rows)(const T* rows, int n, int n_slots, T* out);
-    // kernel values of listed slots from the kernel's source: values[row * stride + place]; up to a line more may be written
-    void (*map_line)(const PreparedKernel<T>&, const T* lines, const int* slots, int n, T* values, std::size_t stride);
+    // kernel values of listed slots from the kernel's source: values[row * stride + place]; up to a line more may be written;
+    // false where all are zero
+    bool (*map_line)(const PreparedKernel<T>&, const T* lines, const int* slots, int n, T* values, std::size_t stride);
     // the same for one slot
     void (*map_column)(const PreparedKernel<T>&, const T* line, T* values, std::size_t stride);
     // kernel values of listed slots that stay lines: values[place], from lines[slot], or lines[place] where listed is null
@@ -137,7 +140,7 @@ struct Primitives {
     void (*add_listed)(const PreparedKernel<T>&, const T* lines, const T* shift, const int* listed, const T* coefs,
                        const T* sizes, int n, T* sums, T* sums_of_sizes);
     // where coef^2 (diagonal - value^2 / self) is least; coef^2 diagonal, where self is zero; without a diagonal, it and self
-    // are 1
+    // are 1; without values, they are zero
     int (*cheapest)(const T* coefs, const double* diagonal, const T* values, int n, double self);
     // kernel values of listed slots from the kernel's source, and their weighted sum
     T (*expand)(const PreparedKernel<T>&, const T* source, const int* slots, const T* coef, int n, T* values);

@@ -35,6 +35,9 @@ def stream(kind):
     elif kind == "far":  # narrow kernels vanish, until rows come again
         X *= 30
         X[N_ROWS // 2 :] = X[: N_ROWS - N_ROWS // 2] + 1e-3 * rng.normal(size=(N_ROWS - N_ROWS // 2, 12))
+    elif kind == "pairs":  # narrow kernels vanish, but for the row before
+        X *= 30
+        X[1::2] = X[::2] + 1e-3 * rng.normal(size=(N_ROWS // 2, 12))
     elif kind == "close":  # distances that lose their digits unless they are summed feature by feature
         X = 1000 + 1e-3 * X
     y = np.where(X[:, 8] * X[:, 9] - np.mean(X[:, 8] * X[:, 9]) + 0.1 * rng.normal(size=N_ROWS) > 0, 1, -1)
@@ -56,7 +59,7 @@ def compare(make, X, y):
         assert learned(make(), X, y, block) == one_by_one, block
 
 
-@pytest.mark.parametrize("kind", ["numbers", "categories", "far", "close"])
+@pytest.mark.parametrize("kind", ["numbers", "categories", "far", "pairs", "close"])
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_lines_give_the_bits_of_single_rows(learner, kind):
     compare(
@@ -71,6 +74,26 @@ def test_lines_give_the_bits_of_single_rows(learner, kind):
         ),
         *stream(kind),
     )
+
+
+@pytest.mark.parametrize("budget", [1, 7, 8, 9, 31, 32, 33, 71, 130])
+@pytest.mark.parametrize("unit_norm", [False, True])
+def test_the_first_of_equally_cheap_rows_is_replaced(unit_norm, budget):
+    X, y = 1e3 * np.arange(N_ROWS)[:, np.newaxis], np.resize([1, -1], N_ROWS)  # all kernel values are zero
+    for block in (1, N_ROWS):
+        learner = BPAS(unit_norm=unit_norm)
+        model = BudgetMKLClassifier(learner=learner, budget=budget, kernels=[Gaussian(1.0)], random_state=0)
+        learned(model, X, y, block)
+        np.testing.assert_array_equal(model.support_vectors_, X[-budget:])
+
+
+@pytest.mark.parametrize("place", [0, 6, 8, 31, 32, 40, 63, 64, 69, 70])
+def test_the_cheapest_row_is_replaced_wherever_it_is(place):
+    X, y = 1e3 * np.arange(72)[:, np.newaxis], np.resize([1, -1], 72)
+    X[71] = X[place] + 0.1  # most of that row stays in the new one
+    model = BudgetMKLClassifier(learner=BPAS(), budget=71, kernels=[Gaussian(1.0)], random_state=0)
+    learned(model, X, y, 1)
+    np.testing.assert_array_equal(np.sort(model.support_vectors_, axis=0), np.sort(np.delete(X, place, axis=0), axis=0))
 
 
 @pytest.mark.parametrize("learner", ["RBP", "BOGD", "Forgetron", "BPAS-unit"])

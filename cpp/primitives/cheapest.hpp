@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "simd.hpp"
+#include "strips.hpp"
 
 namespace bomkl::BOMKL_ISA {
 namespace {
@@ -17,42 +17,52 @@ inline Vec<double> load_doubles(const float* p) {
     return __builtin_convertvector(half, Vec<double>);
 }
 
-// The place of the least cost, the first of them, as the loop `if (cost < least) least = cost, place = j` finds it. Every lane
-// keeps its least and where that was. cost(at) has the numbers of a place, or of a vector's worth of places, from at(list).
+// The place of the least cost, the first of them, as the loop `if (cost < least) least = cost, place = j` finds it. cost(at)
+// has the numbers of a place, or of a vector's worth of places, from at(list).
 template <class Cost>
 [[gnu::always_inline]] inline int first_least(int n, Cost&& cost) {
     using S = Simd<double>;
     constexpr int W = S::width;
     constexpr double infinity = std::numeric_limits<double>::infinity();
-    Vec<double> leasts = broadcast<double>(infinity), places{}, place;
-    for (int i = 0; i < W; ++i) place[i] = i;
+    const auto costs_from = [&](int j) __attribute__((always_inline)) {
+        return cost([j](const auto* p) __attribute__((always_inline)) { return load_doubles(p + j); });
+    };
+    const auto cost_at = [&](int j) __attribute__((always_inline)) {
+        return cost([j](const auto* p) __attribute__((always_inline)) { return double(p[j]); });
+    };
+    // of every lane: its least, and the strip of places where that was
+    Vec<double> leasts = broadcast<double>(infinity), strips{}, strip{};
+    const auto look = [&](int begin, int vectors) __attribute__((always_inline)) {
+        Vec<double> least = broadcast<double>(infinity);
+        _Pragma("GCC unroll 4") for (int i = 0; i < vectors; ++i) least = S::min(costs_from(begin + i * W), least);
+        strips = S::choose(S::less(least, leasts), strip, strips);
+        leasts = S::min(least, leasts);
+        strip += 1.0;
+    };
     int j = 0;
-    for (; j + W <= n; j += W) {
-        const Vec<double> costs = cost([j](const auto* p) { return load_doubles(p + j); });
-        places = S::choose(S::less(costs, leasts), place, places);
-        leasts = S::min(costs, leasts);
-        place += double(W);
-    }
-    double least = infinity;
-    int found = 0;
-    for (int i = 0; i < W; ++i)
-        if (leasts[i] < least || (leasts[i] == least && least < infinity && places[i] < found))
-            least = leasts[i], found = int(places[i]);
-    for (; j < n; ++j) {
-        const double here = cost([j](const auto* p) { return double(p[j]); });
-        if (here < least) least = here, found = j;
-    }
-    return found;
+    for (; j + kStrip * W <= n; j += kStrip * W) look(j, kStrip);
+    for (const int rest = (n - j) / W; j + W <= n; j = n / W * W) look(j, rest);
+    double least = least_entry<double>(leasts);
+    const double first =
+        least_entry<double>(S::choose(S::less(broadcast<double>(least), leasts), broadcast<double>(infinity), strips));
+    int found = n;
+    for (; j < n; ++j)
+        if (const double here = cost_at(j); here < least) least = here, found = j;
+    if (found < n) return found;
+    if (least == infinity) return 0;
+    const Vec<double> above = broadcast<double>(__builtin_nextafter(least, infinity));
+    for (j = int(first) * kStrip * W; !S::any_less(costs_from(j), above);) j += W;
+    while (!(cost_at(j) <= least)) ++j;
+    return j;
 }
 template <class T>
 int cheapest(const T* coefs, const double* diagonal, const T* values, int n, double self) {
+    if (!diagonal && !values) return first_least(n, [=](auto&& at) { return at(coefs) * at(coefs); });
     if (!diagonal) return first_least(n, [=](auto&& at) { return at(coefs) * at(coefs) * (1.0 - at(values) * at(values)); });
+    if (!values || !(self > 0)) return first_least(n, [=](auto&& at) { return at(coefs) * at(coefs) * at(diagonal); });
     if (self == 1)
         return first_least(n, [=](auto&& at) { return at(coefs) * at(coefs) * (at(diagonal) - at(values) * at(values)); });
-    if (self > 0)
-        return first_least(n,
-                           [=](auto&& at) { return at(coefs) * at(coefs) * (at(diagonal) - at(values) * at(values) / self); });
-    return first_least(n, [=](auto&& at) { return at(coefs) * at(coefs) * at(diagonal); });
+    return first_least(n, [=](auto&& at) { return at(coefs) * at(coefs) * (at(diagonal) - at(values) * at(values) / self); });
 }
 
 }  // namespace

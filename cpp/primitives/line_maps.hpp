@@ -56,11 +56,12 @@ void turn_rows(const T* rows, int n, int n_slots, T* out) {
 }
 
 // Kernel values of a line with the slots of a list, from the kernel's source: values[row * stride + place in the list]. May
-// write up to a line behind the last of each row.
+// write up to a line behind the last of each row. False where all are zero.
 template <class T>
-void map_line(const PreparedKernel<T>& k, const T* lines, const int* slots, int n, T* values, std::size_t stride) {
+bool map_line(const PreparedKernel<T>& k, const T* lines, const int* slots, int n, T* values, std::size_t stride) {
     constexpr int W = Simd<T>::width, P = W < kStrip ? W : kStrip;
-    with_kernel(k.kind, [&](auto kernel) {
+    return with_kernel(k.kind, [&](auto kernel) {
+        bool any = !std::is_same_v<decltype(kernel), gaussian::Kernel>;
         for (int first = 0; first < n; first += W)
             for (int v = 0; v < kVectorsOfLine<T>; ++v) {
                 Vec<T> m[W];
@@ -77,6 +78,7 @@ void map_line(const PreparedKernel<T>& k, const T* lines, const int* slots, int 
                         continue;
                     }
                 }
+                any = true;
 #pragma GCC unroll 4
                 for (int i = 0; i < W; i += P) {
                     Vectors<T, P> part;
@@ -90,6 +92,7 @@ void map_line(const PreparedKernel<T>& k, const T* lines, const int* slots, int 
 #pragma GCC unroll 16
                 for (int i = 0; i < W; ++i) store<T>(out + i * stride, m[i]);
             }
+        return any;
     });
 }
 

@@ -28,13 +28,6 @@ template <class T>
             line[r] = exact_distance<T>(rows, first + r, tile, c);
 }
 
-template <class T>
-T least_entry(const Vec<T>& v) {
-    T least = v[0];
-    for (int i = 1; i < Simd<T>::width; ++i) least = v[i] < least ? v[i] : least;
-    return least;
-}
-
 // Where a slot lies, and its row, and where its line goes.
 template <class T>
 struct SlotAt {
@@ -42,20 +35,22 @@ struct SlotAt {
     int c;
     const T* x;
     std::size_t out;
+    std::size_t inner_out;  // the same for inner products
 };
 
 // Sources between L lines of rows, `first` on, whose features lie in columns of stride kTile, and S slots of dense rows, whose
 // features have the stride `step`. The lines of `out` are `stride` apart. Columns that are zero in all of the slots may be
-// missing in `used`. Returns the least squared distance in each lane; distances to rows before `begin` and from `end` on mean
-// nothing.
+// missing in `used`. Squared distances from `bound` on keep their digits. Returns the least squared distance in each lane;
+// distances to rows before `begin` and from `end` on mean nothing.
 template <class T, int L, int step, int S>
-[[gnu::always_inline]] inline Vec<T> relate_slots(const Rows<T>& rows, int first, int begin, int end, const T* columns,
-                                                  T largest_norm, const SlotAt<T> (&slots)[S], std::uint64_t used,
-                                                  T* const* out, std::size_t stride) {
+[[gnu::always_inline]] inline Vec<T> relate_slots(const Rows<T>& rows, int first, int begin, int end, const T* columns, T bound,
+                                                  const SlotAt<T> (&slots)[S], std::uint64_t used, T* const* out,
+                                                  std::size_t stride) {
     constexpr int W = Simd<T>::width, V = L * kVectorsOfLine<T>;
-    const auto at = [&](int i, int v) __attribute__((always_inline)) {
-        return slots[i].out + v / kVectorsOfLine<T> * stride + v % kVectorsOfLine<T> * W;
+    const auto in_lines = [&](int v) __attribute__((always_inline)) {
+        return v / kVectorsOfLine<T> * stride + v % kVectorsOfLine<T> * W;
     };
+    const auto at = [&](int i, int v) __attribute__((always_inline)) { return slots[i].out + in_lines(v); };
     T* const inner = out[int(Source::inner_product)];
     T* const squares = out[int(Source::squared_distance)];
     T* const cosines = out[int(Source::cosine)];
@@ -74,7 +69,7 @@ template <class T, int L, int step, int S>
         for (int j = 0; j < rows.features; ++j) add_column(j);
     else
         for (; used; used &= used - 1) add_column(std::size_t(__builtin_ctzll(used)));
-    if (inner) BOMKL_SLOTS(i) BOMKL_OF_LINES(v) store<T>(inner + at(i, v), sum[i][v]);
+    if (inner) BOMKL_SLOTS(i) BOMKL_OF_LINES(v) store<T>(inner + slots[i].inner_out + in_lines(v), sum[i][v]);
     if (cosines) BOMKL_SLOTS(i)
     BOMKL_OF_LINES(v)
     store<T>(cosines + at(i, v),
@@ -91,18 +86,14 @@ template <class T, int L, int step, int S>
             BOMKL_OF_LINES(v) store<T>(taxicab + at(i, v), total[v]);
         }
     if (!squares) return Vec<T>{};
-    Vec<T> least = broadcast<T>(std::numeric_limits<T>::infinity());
-    T largest = 0;
+    Vec<T> least = broadcast<T>(std::numeric_limits<T>::infinity()), norms[V];
+    BOMKL_OF_LINES(v) norms[v] = load<T>(rows.norm + first + v * W);
     BOMKL_SLOTS(i) {
-        const T norm = slots[i].tile->norm[slots[i].c];
-        BOMKL_OF_LINES(v) {
-            const Vec<T> distance = Simd<T>::fma(broadcast<T>(T(-2)), sum[i][v], load<T>(rows.norm + first + v * W) + norm);
-            store<T>(squares + at(i, v), distance);
-            least = Simd<T>::min(distance, least);
-        }
-        largest = norm > largest ? norm : largest;
+        const Vec<T> norm = broadcast<T>(slots[i].tile->norm[slots[i].c]);
+        BOMKL_OF_LINES(v) sum[i][v] = Simd<T>::fma(broadcast<T>(T(-2)), sum[i][v], norms[v] + norm);
     }
-    const T bound = (largest + largest_norm) * Simd<T>::cancellation;
+    BOMKL_SLOTS(i) BOMKL_OF_LINES(v) store<T>(squares + at(i, v), sum[i][v]);
+    BOMKL_SLOTS(i) BOMKL_OF_LINES(v) least = Simd<T>::min(sum[i][v], least);
     if (__builtin_expect(Simd<T>::any_less(least, broadcast<T>(bound)), 0))
         for (int i = 0; i < S; ++i)
             for (int l = 0; l < L; ++l) {
@@ -115,44 +106,55 @@ template <class T, int L, int step, int S>
     return least;
 }
 
+// Of numbers that are not negative.
 template <class T>
-T largest_norm_of(const Rows<T>& rows, int begin, int end) {
-    T largest = 0;
-    for (int r = begin; r < end; ++r) largest = rows.norm[r] > largest ? rows.norm[r] : largest;
+T largest_in(const T* numbers, int n) {
+    constexpr int W = Simd<T>::width;
+    Vec<T> negative{};
+    int i = 0;
+    for (; i + W <= n; i += W) negative = Simd<T>::min(-load<T>(numbers + i), negative);
+    T largest = -least_entry<T>(negative);
+    for (; i < n; ++i) largest = numbers[i] > largest ? numbers[i] : largest;
     return largest;
 }
 
 template <class T, int L>
 T relate_lines(const Rows<T>& rows, int first, int n, const T* columns, const Tile<T>* tiles, int n_tiles,
-               const std::uint64_t* used, T* const* out, std::size_t stride) {
+               const std::uint64_t* used, const char* inner, T* const* out, std::size_t stride) {
     constexpr int S = kSlots<T, L>;
-    const T largest_norm = largest_norm_of<T>(rows, first, first + n);
+    const T largest_norm = largest_in<T>(rows.norm + first, n);
+    const std::size_t spare = std::size_t(n_tiles) * kTile * kLine<T>;
     Vec<T> least = broadcast<T>(std::numeric_limits<T>::infinity());
-    for (int q = 0; q < n_tiles; ++q)
+    for (int q = 0; q < n_tiles; ++q) {
+        const T bound = (largest_in<T>(tiles[q].norm, kTile) + largest_norm) * Simd<T>::cancellation;
         for (int c = 0; c < kTile; c += S) {
             SlotAt<T> slots[S];
             std::uint64_t used_by_any = 0;
             BOMKL_SLOTS(i) {
-                slots[i] = {tiles + q, c + i, tiles[q].x + c + i, std::size_t(q * kTile + c + i) * kLine<T>};
+                const std::size_t out_at = std::size_t(q * kTile + c + i) * kLine<T>;
+                // what nobody wants goes to one place, which stays in the nearest cache
+                const std::size_t inner_at = inner ? spare + (out_at - spare) * std::size_t(inner[q * kTile + c + i]) : out_at;
+                slots[i] = {tiles + q, c + i, tiles[q].x + c + i, out_at, inner_at};
                 used_by_any |= used[q * kTile + c + i];
             }
             least = Simd<T>::min(
-                relate_slots<T, L, kTile, S>(rows, first, 0, n, columns, largest_norm, slots, used_by_any, out, stride), least);
+                relate_slots<T, L, kTile, S>(rows, first, 0, n, columns, bound, slots, used_by_any, out, stride), least);
         }
+    }
     return least_entry<T>(least);
 }
 template <class T>
 T relate_line(const Rows<T>& rows, int first, int n, const T* columns, const Tile<T>* tiles, int n_tiles,
-              const std::uint64_t* used, T* const* out, std::size_t stride) {
-    return n > kLine<T> ? relate_lines<T, 2>(rows, first, n, columns, tiles, n_tiles, used, out, stride)
-                        : relate_lines<T, 1>(rows, first, n, columns, tiles, n_tiles, used, out, stride);
+              const std::uint64_t* used, const char* inner, T* const* out, std::size_t stride) {
+    return n > kLine<T> ? relate_lines<T, 2>(rows, first, n, columns, tiles, n_tiles, used, inner, out, stride)
+                        : relate_lines<T, 1>(rows, first, n, columns, tiles, n_tiles, used, inner, out, stride);
 }
 
 template <class T>
 T relate_slot(const Rows<T>& rows, int first, int begin, int end, const T* columns, const Tile<T>& tile, int c, T* const* out) {
-    const T largest_norm = largest_norm_of<T>(rows, first + begin, first + end);
-    const SlotAt<T> slot[1] = {{&tile, c, tile.x + c, 0}};
-    relate_slots<T, 1, kTile, 1>(rows, first, begin, end, columns, largest_norm, slot, kAnyColumn, out, 0);
+    const T bound = (largest_in<T>(rows.norm + first + begin, end - begin) + tile.norm[c]) * Simd<T>::cancellation;
+    const SlotAt<T> slot[1] = {{&tile, c, tile.x + c, 0, 0}};
+    relate_slots<T, 1, kTile, 1>(rows, first, begin, end, columns, bound, slot, kAnyColumn, out, 0);
     T least = std::numeric_limits<T>::infinity();
     if (const T* const squares = out[int(Source::squared_distance)])
         for (int r = begin; r < end; ++r) least = squares[r] < least ? squares[r] : least;
@@ -163,18 +165,22 @@ template <class T>
 void relate_listed(const Rows<T>& rows, int n_rows, const T* columns, const Tile<T>* tiles, const T* slot_rows,
                    const int* listed, int n, const std::uint64_t* used, T* const* out) {
     constexpr int S = kSlots<T, 1>;
-    const T largest_norm = largest_norm_of<T>(rows, 0, n_rows);
+    const T largest_norm = largest_in<T>(rows.norm, n_rows);
     for (int first = 0; first < n; first += S) {
         SlotAt<T> slots[S];
         std::uint64_t used_by_any = 0;
+        T largest = 0;
         BOMKL_SLOTS(i) {
             const int place = first + i < n ? first + i : n - 1;
             const unsigned slot = unsigned(listed[place]);
             slots[i] = {tiles + slot / kTile, int(slot % kTile), slot_rows + std::size_t(slot) * rows.features,
-                        std::size_t(place) * kLine<T>};
+                        std::size_t(place) * kLine<T>, std::size_t(place) * kLine<T>};
             used_by_any |= used[slot];
+            const T norm = slots[i].tile->norm[slots[i].c];
+            largest = norm > largest ? norm : largest;
         }
-        relate_slots<T, 1, 1, S>(rows, 0, 0, n_rows, columns, largest_norm, slots, used_by_any, out, 0);
+        const T bound = (largest + largest_norm) * Simd<T>::cancellation;
+        relate_slots<T, 1, 1, S>(rows, 0, 0, n_rows, columns, bound, slots, used_by_any, out, 0);
     }
 }
 

@@ -6,6 +6,13 @@
 namespace bomkl::BOMKL_ISA {
 namespace {
 
+template <class T>
+T least_entry(const Vec<T>& v) {
+    T least = v[0];
+    for (int i = 1; i < Simd<T>::width; ++i) least = v[i] < least ? v[i] : least;
+    return least;
+}
+
 // Vectors that are computed side by side: enough of them to hide how long each step takes.
 inline constexpr int kStrip = 4;
 template <class T>
