@@ -28,8 +28,7 @@ def change(model: Any, learn: Callable[[Any], T]) -> T:
             before = model.__dict__
             random = model.random_state
             draws = random.get_state() if isinstance(random, np.random.RandomState) else None
-            forks = {name: each.fork() for name, each in before.items() if name[0] == "_" and hasattr(each, "fork")}
-            copy = model._beside(before | forks)
+            copy = model._beside(forked(before))
             try:
                 result = learn(copy)
                 after = copy.__dict__
@@ -44,6 +43,12 @@ def change(model: Any, learn: Callable[[Any], T]) -> T:
                 if model.__dict__ is after:
                     _put_back(model, before, draws)
         raise
+
+
+def forked(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Return attributes of a model that may change while somebody reads those given."""
+    forks = {name: each.fork() for name, each in attributes.items() if name[0] == "_" and hasattr(each, "fork")}
+    return attributes | forks
 
 
 def _put_back(model: Any, before: dict[str, Any], draws: Any) -> None:

@@ -28,7 +28,7 @@ from bomkl._validation import (
     parameter_error,
     weights_as_numbers,
 )
-from bomkl.auto.change import change
+from bomkl.auto.change import change, forked
 from bomkl.auto.constants import FIRST_STAGE
 from bomkl.auto.device import DEVICES, on_host, rows_on_device
 from bomkl.auto.drift import AdaptiveLearner
@@ -224,8 +224,8 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
             if isinstance(learner, RoundLearner):
                 return None
             if learner.shared:  # somebody may be reading it
-                learner = learner.fork()
-                self.__dict__ = self.__dict__ | {"_learner": learner}
+                self.__dict__ = forked(self.__dict__)
+                learner = self._learner
             return self._learn_row(learner, row, y)
 
     def _learn_row(self, learner: Any, row: Any, y: Any) -> float | Float | None:
@@ -270,9 +270,10 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
     def _now(self) -> Self:
         """Return what the model is at this moment: calls that end meanwhile do not change it."""
         now = self._beside(self.__dict__)
-        learner = vars(now).get("_learner")
-        if learner is not None:
+        marked = None
+        while (learner := vars(now).get("_learner")) is not marked:  # another thread may have put one here meanwhile
             learner.shared = True
+            marked = learner
         return now
 
     def _forget(self) -> None:
