@@ -1,6 +1,7 @@
 """Changes of a model: one at a time, whole or not at all."""
 
 import os
+import sys
 import threading
 import time
 
@@ -8,7 +9,7 @@ import pytest
 from sklearn.base import BaseEstimator
 from tests.interrupting import exit_code_of
 
-from bomkl._guard import changing, unchanged_on_error
+from bomkl._guard import changing, settled, unchanged_on_error
 
 
 class Counter(BaseEstimator):
@@ -80,3 +81,13 @@ def test_a_forked_process_waits_for_nobody():
     done.set()
     thread.join()
     assert code == 7
+
+
+@pytest.mark.parametrize("turn_of", [changing, settled])
+def test_no_interrupt_comes_before_a_turn_has_ended(turn_of):
+    # Python looks for interrupts where it runs its own functions; one before the turn has ended would leave it taken
+    called, before, turn = [], sys.getprofile(), turn_of(BaseEstimator())
+    with turn:
+        sys.setprofile(lambda frame, event, _: event == "call" and called.append(frame.f_code.co_name))
+    sys.setprofile(before)
+    assert called == []

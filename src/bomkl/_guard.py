@@ -5,29 +5,29 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
 
 
-class _Turn:
-    """Whose turn it is to change one model."""
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.taken = False
-
-
 class _Turns:
-    """The turns of all models, apart from the models: a copy or a pickle must not share or hold a lock."""
+    """Whose turn it is to change each model, apart from models: a copy or a pickle must not share or hold a lock."""
 
     def __init__(self) -> None:
         self._making = threading.Lock()
-        self._of_model: WeakKeyDictionary[Any, _Turn] = WeakKeyDictionary()
+        self._of_model: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
-    def of(self, model: Any) -> _Turn:
+    def of(self, model: Any) -> Any:
         with self._making:
-            return self._of_model.setdefault(model, _Turn())
+            return self._of_model.setdefault(model, threading.RLock())
+
+    def next(self, model: Any, what: str) -> AbstractContextManager[Any]:
+        """Return the lock itself: no interrupt comes between what it guards and its release."""
+        turn = self.of(model)
+        if turn._is_owned():
+            name = type(model).__name__
+            raise RuntimeError(f"This {name} is learning and cannot be {what} by a function that it calls meanwhile.")
+        return turn  # type: ignore[no-any-return]
 
 
 _turns = _Turns()
@@ -43,8 +43,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_anew)
 
 
-@contextmanager
-def changing(model: Any) -> Iterator[None]:
+def changing(model: Any) -> AbstractContextManager[Any]:
     """Wait until no other thread changes the model, then keep others waiting.
 
     A call from within a change of the same model, such as one by its own Python kernel, is an error: it would wait for
@@ -66,20 +65,10 @@ def changing(model: Any) -> Iterator[None]:
     ...
     RuntimeError: This BaseEstimator is learning and cannot be changed by a function that it calls meanwhile.
     """
-    turn = _turns.of(model)
-    with turn.lock:
-        if turn.taken:
-            name = type(model).__name__
-            raise RuntimeError(f"This {name} is learning and cannot be changed by a function that it calls meanwhile.")
-        try:
-            turn.taken = True
-            yield
-        finally:
-            turn.taken = False
+    return _turns.next(model, "changed")
 
 
-@contextmanager
-def settled(model: Any) -> Iterator[None]:
+def settled(model: Any) -> AbstractContextManager[Any]:
     """Wait until no other thread changes the model, then keep those that would waiting: it is as a whole call left it.
 
     From within a change of the same model there is no such moment, so that is an error.
@@ -89,12 +78,7 @@ def settled(model: Any) -> Iterator[None]:
     model : estimator
         As for `changing`.
     """
-    turn = _turns.of(model)
-    with turn.lock:
-        if turn.taken:
-            name = type(model).__name__
-            raise RuntimeError(f"This {name} is learning and cannot be saved by a function that it calls meanwhile.")
-        yield
+    return _turns.next(model, "saved")
 
 
 @contextmanager

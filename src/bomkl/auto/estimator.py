@@ -270,10 +270,10 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
     def _now(self) -> Self:
         """Return what the model is at this moment: calls that end meanwhile do not change it."""
         now = self._beside(self.__dict__)
-        marked = None
+        marked: Any = None
         while (learner := vars(now).get("_learner")) is not marked:  # another thread may have put one here meanwhile
-            learner.shared = True
             marked = learner
+            marked.shared = True
         return now
 
     def _forget(self) -> None:
