@@ -45,7 +45,7 @@ def _few_columns(row: Any) -> Any:
 
 Row = Annotated[
     dict[str, Cell],
-    Field(description="Cells by column name; null is a gap.", min_length=1, max_length=MOST_COLUMNS),
+    Field(description="Cells by column name; null is a gap.", min_length=1),
     BeforeValidator(_few_columns),
 ]
 Id = Annotated[
