@@ -6,6 +6,10 @@ while support rows come and go. `test_engine_against_reference.py` compares the 
 
 from __future__ import annotations
 
+import platform
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -94,6 +98,45 @@ def test_the_cheapest_row_is_replaced_wherever_it_is(place):
     model = BudgetMKLClassifier(learner=BPAS(), budget=71, kernels=[Gaussian(1.0)], random_state=0)
     learned(model, X, y, 1)
     np.testing.assert_array_equal(np.sort(model.support_vectors_, axis=0), np.sort(np.delete(X, place, axis=0), axis=0))
+
+
+_TINY_NUMBERS_ARE_ZERO = """
+import ctypes
+import platform
+import subprocess
+import sys
+
+import numpy as np
+from bomkl import BudgetMKLClassifier
+from bomkl.kernels import Gaussian
+from bomkl.learners import BPAS
+
+X, y = np.random.default_rng(0).normal(size=(1000, 3)), np.random.default_rng(1).integers(0, 2, 1000)
+X[200:] = X[5]
+
+
+def learned():
+    model = BudgetMKLClassifier([Gaussian(1.0), Gaussian(4.0)], BPAS(), budget=100, random_state=0, n_jobs=1)
+    return model.fit(X, y).decision_function(X[:100])
+
+
+expected = learned()
+environment = (ctypes.c_uint32 * 8)()  # of floating-point arithmetic; the last word is that of SSE
+library = ctypes.CDLL(None)
+library.fegetenv(environment)
+environment[7] |= 0x8040
+library.fesetenv(environment)
+assert 5e-324 * 1.0 == 0.0
+assert (learned() == expected).all()
+"""
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or platform.machine() != "x86_64", reason="sets a register of x86 as Linux has it"
+)
+def test_the_cheapest_row_is_found_where_the_processor_takes_tiny_numbers_for_zero():
+    """Libraries that are built with -ffast-math set it so, and equal rows cost nothing."""
+    subprocess.run([sys.executable, "-c", _TINY_NUMBERS_ARE_ZERO], check=True, timeout=120)
 
 
 @pytest.mark.parametrize("learner", ["RBP", "BOGD", "Forgetron", "BPAS-unit"])

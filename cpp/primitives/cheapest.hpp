@@ -50,8 +50,9 @@ template <class Cost>
         if (const double here = cost_at(j); here < least) least = here, found = j;
     if (found < n) return found;
     if (least == infinity) return 0;
-    const Vec<double> above = broadcast<double>(__builtin_nextafter(least, infinity));
-    for (j = int(first) * kStrip * W; !S::any_less(costs_from(j), above);) j += W;
+    // Compared with the least itself, not with the next number: beside zero, processors may be set to take that for zero.
+    const Vec<double> zeros{}, ones = broadcast<double>(1), limit = broadcast<double>(least);
+    for (j = int(first) * kStrip * W; !S::any_less(S::choose(S::less(limit, costs_from(j)), ones, zeros), ones);) j += W;
     while (!(cost_at(j) <= least)) ++j;
     return j;
 }

@@ -109,6 +109,17 @@ def test_a_series_that_jumps_is_followed_from_the_next_row_on():
     np.testing.assert_allclose(ahead, level[-1], atol=0.2)
 
 
+def test_an_error_after_many_rows_without_one():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 2))
+    model = AutoMKLRegressor(40, drift="adapt", random_state=0, trees=False).fit(X, np.zeros(100))
+    model._learner.error_size = np.array([1e-320, 1e5])
+    model.partial_fit(X[:1], [1.0])
+    model._learner.error_size = np.array([1e-320, 1e5])
+    model.learn_one(X[1], 1.0)
+    assert 0 < model.predict_one(X[2]) <= 1
+
+
 def test_the_leading_learner_may_be_one_that_forgets_fast():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1500, 3))

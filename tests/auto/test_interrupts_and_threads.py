@@ -276,6 +276,19 @@ def test_the_last_of_two_threads_to_leave_takes_the_limit_of_blas_back():
         assert blas_threads() <= {2}
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_process_forked_by_a_thread_with_one_thread_in_blas_gets_the_others_back():
+    with threadpool_limits(2, user_api="blas"):
+        with one_blas_thread:
+            child = os.fork()
+            inside = blas_threads()
+        if child == 0:
+            os._exit(7 if inside <= {1} and blas_threads() <= {2} else 1)
+        assert exit_code_of(child) == 7
+        assert blas_threads() <= {2}
+
+
 class LibraryWithALimitForEachThread:
     """OpenBLAS on OpenMP, as threadpoolctl shows it."""
 

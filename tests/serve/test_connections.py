@@ -98,6 +98,19 @@ def test_old_clients_get_answers_of_known_length(serving):
             assert b"chunked" not in answer
 
 
+def test_a_body_does_not_count_as_the_header_that_comes_after_it(serving):
+    with serving() as client, Raw(client) as raw:
+        body = b" " * 2**17 + BODY
+        second = head(len(BODY), "Connection: close") + BODY
+        for connection in waiting_for_headers(client, begun=False):
+            # as if all of it had come at once
+            connection.loop.call_soon_threadsafe(connection.data_received, head(len(body)) + body + second[:20])
+        assert raw.recv(2**16).startswith(b"HTTP/1.1 200")
+        raw.sendall(second[20:])
+        assert raw.rest().startswith(b"HTTP/1.1 200")
+        assert client.state()["rows"] == 2
+
+
 def test_headers_without_an_end_are_refused(serving):
     with serving() as client, Raw(client) as raw:
         raw.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: ")
@@ -116,23 +129,29 @@ def test_slow_headers_and_idle_connections_end(serving):
         for begun in (b"", b"GET /healthz HT", head(10)[:-2]):
             with Raw(client) as raw:
                 raw.sendall(begun)
-                give_up(client, len(begun))
+                give_up(client, bool(begun))
                 assert raw.rest() == b""
         with Raw(client) as raw:  # the second request of a connection
             raw.sendall(head(len(BODY)) + BODY)
             assert raw.recv(2**16).startswith(b"HTTP/1.1 200")
             raw.sendall(b"GET /healthz HT")
-            give_up(client, 15)
+            give_up(client, True)
             assert raw.rest() == b""
 
 
-def give_up(client, size):
-    """Run the timer of the connection on which so many bytes of a header have come."""
+def waiting_for_headers(client, begun):
+    """Connections on which a header is expected, of which a part has come or not."""
     found = []
     while not found:
         connections = list(client.server.server_state.connections)
-        found = [each for each in connections if each._waiting is not None and each._header_bytes == size]
+        found = [each for each in connections if each._waiting is not None and each._in_header == begun]
         time.sleep(0.001)
+    return found
+
+
+def give_up(client, begun):
+    """Run the timer of the connection on which a header is expected."""
+    found = waiting_for_headers(client, begun)
     assert found[0]._waiting.when() <= found[0].loop.time() + 30
     found[0].loop.call_soon_threadsafe(found[0]._give_up)
 

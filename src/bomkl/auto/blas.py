@@ -76,13 +76,11 @@ class _OneBlasThread:
                 _set(shared, self._before)
 
     def begin_anew(self) -> None:
-        """Forget who was inside: in a forked process nobody is left to leave but the thread that forked."""
-        if self._inside:
-            shared, by_thread = _libraries()
-            _set(shared, self._before)
-            if vars(self._here).get("depth", 0):
-                _set(by_thread, self._here.before)
-        self.__init__()  # type: ignore[misc]
+        """Forget the others who were inside: in a forked process only the thread that forked is left."""
+        inside = vars(self._here).get("depth", 0)
+        if self._inside and not inside:
+            _set(_libraries()[0], self._before)
+        self._lock, self._inside = threading.Lock(), inside
 
 
 one_blas_thread = _OneBlasThread()

@@ -230,7 +230,8 @@ class AdaptiveLearner:
 
     def _loss(self, mean: Float, y: float) -> float:
         if self.task.is_regression:
-            return float(min(0.5 * ((mean[0] - y) / self.unit()) ** 2, _LARGEST))
+            error = float(mean[0] - y) / self.unit()
+            return min(0.5 * error * error, _LARGEST)
         p = mean[int(y)] if self.task is Task.MULTICLASS else (mean[0] if y > 0.5 else 1 - mean[0])
         return float(min(-math.log(max(p, 1e-12)), _LARGEST))
 

@@ -101,7 +101,7 @@ class FastExperts:
         unit = self._units(base, unit, recent)
         parts = self._parts(base, slow, unit, twins, recent)
         if self.task.is_regression:
-            targets = np.clip((y[:, None] - base) / unit[:, None], -FARTHEST, FARTHEST)
+            targets = _in_units(y[:, None] - base, unit[:, None])
             return base + unit[:, None] * self.combination.score_and_learn(parts, targets, relative, self.task)
         targets = self.task.targets(y, self.twins[0].n_classes, 0.0, 1.0)
         return self.combination.score_and_learn(parts, targets, relative, self.task)
@@ -148,7 +148,7 @@ class FastExperts:
         """Scores of all that is combined, (n, parts, outputs)."""
         parts = np.concatenate([base[:, None], slow, np.stack(twins, axis=1), recent], axis=1)
         if self.task.is_regression:
-            parts = np.clip((parts - base[:, None]) / unit[:, None, None], -FARTHEST, FARTHEST)
+            parts = _in_units(parts - base[:, None], unit[:, None, None])
         return parts
 
     # ------------------------------------------------------------ state
@@ -184,6 +184,11 @@ class FastExperts:
         fast.combination = Combination.from_state(saved.part("combination"), len(fast.combination.weights))
         saved.end()
         return fast
+
+
+def _in_units(differences: Float, unit: Float) -> Float:
+    with np.errstate(over="ignore"):  # after many rows without an error the unit is next to nothing
+        return np.clip(differences / unit, -FARTHEST, FARTHEST)
 
 
 def _twin_settings(settings: LearnerSettings, twin: int) -> LearnerSettings:

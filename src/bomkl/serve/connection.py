@@ -32,14 +32,14 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what came; a header that does not end is refused."""
+        if self._in_header:  # data in which one begins do not count: a long body may come before it
+            self._header_bytes += len(data)
         super().data_received(data)
         if self.transport.is_closing():
             return
-        if self._in_header:
-            self._header_bytes += len(data)
-            if self._header_bytes > _HEADER_BYTES:
-                self.send_400_response("The header is too large.")
-                return
+        if self._in_header and self._header_bytes > _HEADER_BYTES:
+            self.send_400_response("The header is too large.")
+            return
         if self._waiting is None and (self.cycle is None or self.cycle.response_complete):
             self._expect_header()
 
