@@ -119,6 +119,10 @@ def test_compression_is_seen_by_content_and_formats_are_seen_by_content(tmp_path
         (b"1e-05 1:2\n", "svmlight"),
         (b"cat 1:2 3:4\n", "svmlight"),
         (b"1\n1 x:3\n-1 3:2\n", "svmlight"),
+        (b"1 1:0.5 2:3 31", "svmlight"),  # only the beginning of a line, as of a very long one
+        (b"1 1:0.5 2:3\n-1 1:0.5 2:", "svmlight"),
+        (b"1 1:nan 2:3\n", "svmlight"),  # to be refused there
+        (b"label\ttime", "tsv"),
         (b'[\n {"a": 1}]', "jsonl"),
     ],
 )

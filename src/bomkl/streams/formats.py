@@ -19,7 +19,7 @@ from bomkl.streams.reading import Reading
 from bomkl.streams.sources import MAGIC_NUMBERS
 from bomkl.streams.svmlight import read_svmlight
 
-_PAIR = re.compile(rb"(?:qid|\d+):[-+.\d][-+.\deE]*")
+_PAIR = re.compile(rb"(?:qid|\d+):(?:[-+.\d][-+.\deE]*|[-+]?(?:nan|inf))", re.IGNORECASE)
 _DATE = re.compile(rb"\d+[-/.]\d+[-/.]\d")
 Reader = Callable[[BinaryIO, Reading], Iterator[Part]]
 
@@ -96,14 +96,22 @@ def format_of(path: str, head: bytes) -> str:
     if re.match(rb"\s*(\{|\[\s*\{)", head):  # an array of objects is refused there, with advice
         return "jsonl"
     lines = [line for line in (each.split(b"#")[0] for each in head.splitlines()[:10]) if line.strip()]
-    if lines and (_is_svmlight(lines[0]) or (not re.search(rb"[,;\t]", lines[0]) and any(map(_is_svmlight, lines)))):
-        return "svmlight"
+    if lines:
+        cut = not head.endswith(b"\n")
+        first, *others = (_is_svmlight(line, cut and line is lines[-1]) for line in lines)
+        if first or (any(others) and not re.search(rb"[,;\t]", lines[0])):
+            return "svmlight"
     return "tsv" if lines and b"\t" in lines[0] and b"," not in lines[0] else "csv"
 
 
-def _is_svmlight(line: bytes) -> bool:
-    """Tell whether a line is a label, which may be left out, and pairs; a date and a time of day are not."""
+def _is_svmlight(line: bytes, cut: bool) -> bool:
+    """Tell whether a line is a label, which may be left out, and pairs; a date and a time of day are not.
+
+    The last pair of a line that was cut off may be anything.
+    """
     label, *pairs = line.split()
+    if cut and pairs and not _PAIR.fullmatch(pairs[-1]):
+        del pairs[-1]
     if not _PAIR.fullmatch(label) and (not pairs or b"," in label or _DATE.match(label)):
         return False
     return all(map(_PAIR.fullmatch, pairs))
