@@ -787,6 +787,15 @@ def test_texts_that_look_like_numbers_or_dates_are_told(tmp_path, text, told):
     assert "columns      a=category" in bomkl("inspect", tmp_path / "m").stdout
 
 
+def test_texts_of_a_file_with_types_are_not_told_if_they_are_numbers(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    path = tmp_path / "rows.arrow"
+    table = pa.table({"a": ["-5", "+1.5"], "label": [0, 1]})
+    with pa.ipc.new_file(str(path), table.schema) as sink:
+        sink.write_table(table)
+    assert "holds texts" not in bomkl("train", path, "-o", tmp_path / "m").stderr
+
+
 def test_a_pipe_with_times_of_day_is_a_table(tmp_path):
     text = "when,label\n" + "2024-01-01 10:05,1\n2024-01-02 11:06,0\n" * 5
     assert bomkl("train", "-", "-o", tmp_path / "m", "-q", input=text).exit_code == 0

@@ -148,7 +148,7 @@ def report_odd_texts(estimator: Any, quiet: bool) -> None:
             if (
                 name not in (encoder.types or {})
                 and re.fullmatch(pattern, text)
-                and not re.fullmatch(r"\d+(\.\d+)?", text)
+                and not re.fullmatch(r"[-+]?\d+(\.\d+)?", text)
             ):
                 say(printable(f"bomkl: column {name} holds texts such as {text!r}. To use them as {advice}."))
 
