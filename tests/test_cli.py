@@ -413,8 +413,15 @@ def test_what_is_read_is_not_written_over(svm, model, tmp_path):
         done = bomkl(*args)
         assert done.exit_code == 2, args
         assert done.stderr.startswith(f"bomkl: error: {option} must name a file that can be written. Got ")
-        assert done.stderr.endswith("that is one of the files to read; choose another.\n")
+        assert done.stderr.endswith("the command uses this file already; choose another.\n")
         assert {path: path.read_bytes() for path in before} == before
+
+
+def test_the_model_and_the_predictions_are_two_files(svm, tmp_path):
+    done = bomkl("train", svm, "-o", tmp_path / "m", "--predictions", f"{tmp_path}/./m", "-q")
+    assert done.exit_code == 2
+    assert "the command uses this file already" in done.stderr
+    assert not (tmp_path / "m").exists()
 
 
 def test_outputs_that_are_devices(svm, model):

@@ -284,7 +284,7 @@ def check_output(option: str, path: str, replaced: bool = False, inputs: Sequenc
     replaced : bool, default=False
         Whether a new file takes its place, for which the folder must be writable; otherwise it is written as it is.
     inputs : sequence of str, default=()
-        What the command reads, which must not be written over.
+        What else the command reads or writes, which must not be written over.
     """
     folder = os.path.dirname(os.path.realpath(path) if os.path.islink(path) else path) or "."
     if not os.path.basename(path) or os.path.isdir(path):
@@ -298,16 +298,18 @@ def check_output(option: str, path: str, replaced: bool = False, inputs: Sequenc
     elif not os.access(path if os.path.exists(path) and not replaced else folder, os.W_OK):
         problem = f"the folder {folder!r} or the file cannot be written to; choose another"
     elif _is_one_of(path, inputs):
-        problem = "that is one of the files to read; choose another"
+        problem = "the command uses this file already; choose another"
     else:
         return
     raise UsageError(f"{option} must name a file that can be written. Got {path!r} instead: {problem}.")
 
 
 def _is_one_of(path: str, inputs: Sequence[str]) -> bool:
-    """Tell whether a regular file is among those that inputs name."""
+    """Tell whether a file, which may not be there yet, is among those that inputs name."""
     from bomkl.streams.sources import expand
 
+    if not os.path.exists(path):
+        return os.path.realpath(path) in map(os.path.realpath, inputs)
     for each in inputs if os.path.isfile(path) else ():
         with contextlib.suppress(ValueError, OSError):  # what is not there is told where it is read
             if any(os.path.samefile(path, source.path) for source in expand(each) if source.rewindable):
