@@ -8,14 +8,13 @@ from __future__ import annotations
 import argparse
 import itertools
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.datasets import load_diabetes, load_digits, make_friedman1
 
 from benchmarks.common.pages import put_tables
-from benchmarks.common.rows import markdown
+from benchmarks.common.rows import add_into, markdown
 from benchmarks.peers_methods import peer
 from benchmarks.peers_streams import stream
 from bomkl import AutoMKLClassifier, AutoMKLRegressor
@@ -102,14 +101,7 @@ def calibration(name: str) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument(
-        "--into",
-        type=Path,
-        nargs="+",
-        default=[],
-        metavar="PAGE",
-        help="put the tables in the places of those in pages",
-    )
+    add_into(parser)
     options = parser.parse_args()
     tasks = markdown(["task", "method", "all rows", "the last (500; of numbers, half)"], [*classes(), *numbers()])
     print(tasks)

@@ -14,14 +14,13 @@ import itertools
 import sys
 import tarfile
 from collections.abc import Callable
-from pathlib import Path
 from time import process_time
 from typing import Any
 
 import numpy as np
 
 from benchmarks.common.pages import put_tables
-from benchmarks.common.rows import Row, markdown, means, read_rows, write_rows
+from benchmarks.common.rows import Row, add_into, add_rows, markdown, means, read_rows, write_rows
 from benchmarks.peers_methods import from_log_odds, peer, river_forest, river_logistic, river_stream
 from benchmarks.peers_streams import Stream, stream
 from bomkl import AutoMKLClassifier
@@ -152,16 +151,9 @@ def table(rows: list[Row]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument(
-        "--rows",
-        type=Path,
-        metavar="FILE",
-        help="keep results here; what is there already is shown, not measured again",
-    )
+    add_rows(parser)
     parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS, help="none: show only")
-    parser.add_argument(
-        "--into", type=Path, nargs="+", default=[], metavar="PAGE", help="put the table in the place of that in pages"
-    )
+    add_into(parser)
     options = parser.parse_args()
     rows = read_rows(options.rows) if options.rows else []
     for name, method in itertools.product(STREAMS, options.methods):

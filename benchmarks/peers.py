@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common.pages import put_tables
-from benchmarks.common.rows import Row, markdown, means, read_rows, write_rows
+from benchmarks.common.rows import Row, add_into, add_rows, markdown, means, read_rows, write_rows
 from benchmarks.peers_methods import METHODS, YOUNG, NotForThisError
 from benchmarks.peers_streams import DATASETS, IN_TIME, NUMBERS, PAPER, stream_of
 from bomkl.experiments.datasets import MissingDataError
@@ -196,20 +196,8 @@ def main() -> None:
         "--name", default=OURS, help="name to keep results of AutoMKL under, for runs of another version of bomkl"
     )
     parser.add_argument("--minutes", type=float, default=5.0, help="leave a peer out where it would take longer")
-    parser.add_argument(
-        "--rows",
-        type=Path,
-        metavar="FILE",
-        help="keep results here; what is there already is shown, not measured again",
-    )
-    parser.add_argument(
-        "--into",
-        type=Path,
-        nargs="+",
-        default=[],
-        metavar="PAGE",
-        help="put the tables in the places of those in pages",
-    )
+    add_rows(parser)
+    add_into(parser)
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw error against seconds")
     options = parser.parse_args()
     rows = read_rows(options.rows) if options.rows else []

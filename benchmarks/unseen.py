@@ -13,7 +13,6 @@ import itertools
 import sys
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from time import process_time
 from typing import Any
 
@@ -21,7 +20,7 @@ import numpy as np
 from scipy.stats import binomtest
 
 from benchmarks.common.pages import put_tables
-from benchmarks.common.rows import Row, markdown, read_rows, write_rows
+from benchmarks.common.rows import Row, add_into, add_rows, markdown, read_rows, write_rows
 from benchmarks.peers_methods import NotForThisError
 from benchmarks.peers_streams import Stream
 from benchmarks.unseen_methods import METHODS, OURS, REFITTED
@@ -157,20 +156,8 @@ def main() -> None:
     )
     parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS, help="none: show only")
     parser.add_argument("--seed", type=int, default=0, help="of the permutations and of the streams that are made")
-    parser.add_argument(
-        "--rows",
-        type=Path,
-        metavar="FILE",
-        help="keep results here; what is there already is shown, not measured again",
-    )
-    parser.add_argument(
-        "--into",
-        type=Path,
-        nargs="+",
-        default=[],
-        metavar="PAGE",
-        help="put the tables in the places of those in pages",
-    )
+    add_rows(parser)
+    add_into(parser)
     options = parser.parse_args()
     rows = read_rows(options.rows) if options.rows else []
     warnings.filterwarnings("ignore", module="river")

@@ -38,6 +38,28 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     return made
 
 
+def add_rows(options: argparse.ArgumentParser) -> None:
+    """Add the option of benchmarks that keep their results and measure only what is missing."""
+    options.add_argument(
+        "--rows",
+        type=Path,
+        metavar="FILE",
+        help="keep results here; what is there already is shown, not measured again",
+    )
+
+
+def add_into(options: argparse.ArgumentParser) -> None:
+    """Add the option of benchmarks whose tables stand in pages."""
+    options.add_argument(
+        "--into",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="PAGE",
+        help="put the tables in the places of those in pages",
+    )
+
+
 def report(name: str, rows: Iterable[Row], show: Callable[[Row], str], out: Path | None) -> list[Row]:
     """Print rows as they come, write them to ``out/name.jsonl`` after one that describes the machine, return them."""
     kept: list[Row] = []
