@@ -361,3 +361,15 @@ def test_a_difference_counts_only_beyond_chance():
         "| VW logistic | 2 | 0 (0) | 2 (1) | 2 of 2 |",
         "| River ARF | 1 | 1 (1) | 0 (0) | 0 of 1 |",
     ]
+
+
+def test_a_version_is_the_same_as_itself_and_a_case_that_differs_is_named(monkeypatch):
+    from benchmarks import same
+
+    assert list(same.compared(Path(sys.executable), 6, 8)) == [{"case": "all", "same": 2, "different": 0}]
+    lines = {"older": [{"number": 0, "about": "x", "said": "1", "state": "2", "error": None}], "newer": []}
+    lines["newer"] = [lines["older"][0] | {"state": "3"}]
+    monkeypatch.setattr(same, "lines", lambda python, role, *_: lines[role])
+    different, all_cases = same.compared(Path(sys.executable), 0, 1)
+    assert different == {"case": 0, "about": "x", "differs": "state"}
+    assert all_cases == {"case": "all", "same": 0, "different": 1}
