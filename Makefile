@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
-FORMATTED := $(wildcard cpp/*.?pp cpp/*/*.hpp)
+FORMATTED := $(wildcard cpp/*/*.?pp)
 COMMA := ,
 SOURCES := pyproject.toml CMakeLists.txt $(FORMATTED)
 
@@ -24,7 +24,7 @@ lint: $(INSTALLED) ## style, types, layers
 TIDY_FLAGS = -std=gnu++20 -Icpp -Ibuild/tidy/generated -isystem $$(build/tidy/tools/bin/python -m nanobind --include_dir) \
 	-isystem $$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('include'))") \
 	-DBOMKL_ISA=portable -DBOMKL_VECTOR_BYTES=16 -Wno-psabi
-TIDIED = $(patsubst cpp/%.cpp,build/tidy/%.tidied,$(wildcard cpp/*.cpp))
+TIDIED = $(patsubst cpp/%.cpp,build/tidy/%.tidied,$(wildcard cpp/*/*.cpp))
 tidy: $(INSTALLED) ## clang-tidy over what changed in cpp/: mistakes and waste that compilers do not see (.clang-tidy)
 	$(PYTHON) -m venv build/tidy/tools
 	build/tidy/tools/bin/pip install --quiet clang-tidy==20.1.0 cmake nanobind
@@ -33,7 +33,7 @@ tidy: $(INSTALLED) ## clang-tidy over what changed in cpp/: mistakes and waste t
 
 build/tidy/%.tidied: cpp/%.cpp $(SOURCES) .clang-tidy
 	build/tidy/tools/bin/clang-tidy --quiet $< -- $(TIDY_FLAGS)
-	touch $@
+	mkdir -p $(@D) && touch $@
 
 bench: $(INSTALLED) ## speed beside the machine's limits, NumPy, the targets and what it was, in three minutes
 	$(BIN)/bomkl bench speed

@@ -46,8 +46,8 @@ def test_what_a_page_adds_fits_the_engine(page, tmp_path):
     assert header.startswith("cpp/")
     assert python.startswith("src/bomkl/")
     assert tests == ["tests/lists.py"]  # nothing else is needed
-    engine = '#include "engine.hpp"\ntemplate class bomkl::Engine<double>;\n'
-    whole = engine if "learner" in page else '#include "primitives.cpp"\n'
+    engine = '#include "budget/engine.hpp"\ntemplate class bomkl::Engine<double>;\n'
+    whole = engine if "learner" in page else '#include "primitives/primitives.cpp"\n'
     (tmp_path / "whole.cpp").write_text(whole, encoding="utf-8")
     macros = ["-DBOMKL_ISA=portable", "-DBOMKL_VECTOR_BYTES=16"]
     folders = [f"-I{tmp_path}", f"-I{tmp_path / 'cpp'}"]

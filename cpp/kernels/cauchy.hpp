@@ -1,7 +1,7 @@
 // 1 / (1 + a |x - z|^2)
 #pragma once
 
-#include "../kernel.hpp"
+#include "budget/kernel.hpp"
 
 namespace bomkl::cauchy {
 

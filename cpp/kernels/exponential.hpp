@@ -1,7 +1,7 @@
 // exp(-a |x - z|)
 #pragma once
 
-#include "../kernel.hpp"
+#include "budget/kernel.hpp"
 
 namespace bomkl::exponential {
 

@@ -1,7 +1,7 @@
 // exp(-a |x - z|^2). A chain of them is evaluated by fourth powers (see KernelSpec).
 #pragma once
 
-#include "../kernel.hpp"
+#include "budget/kernel.hpp"
 
 namespace bomkl::gaussian {
 

@@ -1,7 +1,7 @@
 // exp(-a |x - z|_1)
 #pragma once
 
-#include "../kernel.hpp"
+#include "budget/kernel.hpp"
 
 namespace bomkl::laplacian {
 

@@ -1,7 +1,7 @@
 // x.z
 #pragma once
 
-#include "../kernel.hpp"
+#include "budget/kernel.hpp"
 
 namespace bomkl::linear {
 

@@ -1,7 +1,7 @@
 // (a x.z + b)^degree
 #pragma once
 
-#include "../kernel.hpp"
+#include "budget/kernel.hpp"
 
 namespace bomkl::polynomial {
 

@@ -1,7 +1,7 @@
 // Bounded online gradient descent that drops the oldest row: Zhao et al. (2012).
 #pragma once
 
-#include "../rule.hpp"
+#include "budget/rule.hpp"
 
 namespace bomkl::bogd {
 

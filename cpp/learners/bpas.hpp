@@ -7,7 +7,7 @@
 // kept coefficient each time, so it is cut off at a value no kernel of norm 1 comes near.
 #pragma once
 
-#include "../rule.hpp"
+#include "budget/rule.hpp"
 
 namespace bomkl::bpas {
 

@@ -1,7 +1,7 @@
 // Fourier online gradient descent: Lu et al. (2016).
 #pragma once
 
-#include "../rule.hpp"
+#include "budget/rule.hpp"
 
 namespace bomkl::fogd {
 

@@ -1,7 +1,7 @@
 // Self-tuned Forgetron: Dekel, Shalev-Shwartz and Singer (2005).
 #pragma once
 
-#include "../rule.hpp"
+#include "budget/rule.hpp"
 
 namespace bomkl::forgetron {
 

@@ -5,7 +5,7 @@
 // along z adds a multiple of A'z to them: the weights w themselves are never needed.
 #pragma once
 
-#include "../rule.hpp"
+#include "budget/rule.hpp"
 
 namespace bomkl::nogd {
 

@@ -1,7 +1,7 @@
 // Passive-aggressive learning, PA-I: Crammer et al. (2006).
 #pragma once
 
-#include "../rule.hpp"
+#include "budget/rule.hpp"
 
 namespace bomkl::pa {
 

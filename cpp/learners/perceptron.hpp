@@ -1,7 +1,7 @@
 // Rosenblatt (1958).
 #pragma once
 
-#include "../rule.hpp"
+#include "budget/rule.hpp"
 
 namespace bomkl::perceptron {
 

@@ -1,7 +1,7 @@
 // Projectron and Projectron++: Orabona, Keshet and Caputo (2009).
 #pragma once
 
-#include "../rule.hpp"
+#include "budget/rule.hpp"
 
 namespace bomkl::projectron {
 

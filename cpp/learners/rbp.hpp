@@ -1,7 +1,7 @@
 // Random budget perceptron: Cavallanti et al. (2007).
 #pragma once
 
-#include "../rule.hpp"
+#include "budget/rule.hpp"
 
 namespace bomkl::rbp {
 

@@ -1,7 +1,7 @@
 // Sparse passive-aggressive learning: Proposition 1 and Algorithm 1 of the paper.
 #pragma once
 
-#include "../rule.hpp"
+#include "budget/rule.hpp"
 
 namespace bomkl::spa {
 

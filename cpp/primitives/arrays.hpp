@@ -1,7 +1,7 @@
 // Sums and products of whole arrays.
 #pragma once
 
-#include "../primitives.hpp"
+#include "primitives/primitives.hpp"
 #include "simd.hpp"
 
 namespace bomkl::BOMKL_ISA {

@@ -1,7 +1,7 @@
 // Exponentials, cosines and sines of many numbers.
 #pragma once
 
-#include "../primitives.hpp"
+#include "primitives/primitives.hpp"
 #include "simd.hpp"
 
 namespace bomkl::BOMKL_ISA {

@@ -1,7 +1,7 @@
 // Inner products of rows with tiles.
 #pragma once
 
-#include "../primitives.hpp"
+#include "primitives/primitives.hpp"
 #include "simd.hpp"
 
 namespace bomkl::BOMKL_ISA {

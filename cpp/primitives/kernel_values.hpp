@@ -1,7 +1,7 @@
 // Kernel values of rows on tiles, and of listed slots.
 #pragma once
 
-#include "../kernels.hpp"
+#include "budget/kernels.hpp"
 #include "distances.hpp"
 #include "lanes.hpp"
 

@@ -1,7 +1,7 @@
 // Weighted sums in lanes: entry i goes to lane i mod kLanes, and lanes are always added up in the same way.
 #pragma once
 
-#include "../primitives.hpp"
+#include "primitives/primitives.hpp"
 #include "simd.hpp"
 
 namespace bomkl::BOMKL_ISA {

@@ -27,7 +27,7 @@ from bomkl.onnx.kernels import StoredRows
 from bomkl.onnx.trees import boosted_scores, forest_scores
 from bomkl.onnx.views import Views
 
-# As in cpp/auto_combination.hpp and cpp/auto_losses.hpp.
+# As in cpp/auto/combination.hpp and cpp/auto/losses.hpp.
 _STACK_CLIP, _SCORE_CLIP, _TINY = 6.0, 15.0, 1e-12
 
 

@@ -1,0 +1,262 @@
+// Boosted trees.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include "auto/losses.hpp"
+#include "auto/tree_sample.hpp"
+#include "auto/trees.hpp"
+
+namespace bomkl::automatic {
+
+struct Boosting {
+    int rounds, leaves, least_rows;
+    double rate, ridge;
+    double columns;  // share of the columns that a tree may use
+};
+
+struct BoostedTrees {
+    std::vector<Node> nodes;
+    std::vector<std::int32_t> roots, outputs;  // of each tree, the output that it is part of
+    std::vector<float> values;                 // of the leaves
+    std::vector<double> base;                  // of the outputs
+};
+
+class Booster {
+public:
+    Booster(Sample sample, const Boosting& settings, std::uint64_t seed)
+        : s_(std::move(sample)), with_(settings), draw_(seed, 0), rows_(s_.n), scratch_(s_.n), gradient_(s_.n),
+          curvature_(s_.n), f_(std::size_t(s_.n) * s_.outputs), p_(f_.size()) {
+        for (int j = 0; j < s_.d; ++j) {  // 64 bins tell enough; a column of fewer codes keeps them
+            const auto [low, high] = std::minmax_element(s_.column(j), s_.column(j) + s_.n);
+            if (s_.n == 0 || *low == *high) continue;
+            columns_.push_back(j);
+            shift_.push_back(*high < kBins ? 0 : *high < 2 * kBins ? 1 : 2);
+            sizes_.push_back((*high >> shift_.back()) + 1);
+        }
+        const std::size_t kept = columns_.size();
+        binned_.resize(std::size_t(s_.n) * kept);
+        for (std::size_t c = 0; c < kept; ++c)
+            for (int t = 0; t < s_.n; ++t) binned_[t * kept + c] = std::uint8_t(s_.column(columns_[c])[t] >> shift_[c]);
+        start();
+    }
+
+    int trees() const { return with_.rounds * s_.outputs; }
+    int grown() const { return int(out_.roots.size()); }
+
+    void grow_one() {
+        const int k = grown() % s_.outputs;
+        if (k == 0)
+            for (int t = 0; t < s_.n; ++t)
+                means(f_.data() + std::size_t(t) * s_.outputs, s_.outputs, s_.task, p_.data() + std::size_t(t) * s_.outputs);
+        tree(k);
+    }
+
+    const BoostedTrees& result() const { return out_; }
+
+private:
+    static constexpr int kBins = 64;
+    typedef float Bin __attribute__((vector_size(16)));  // sums of gradients, curvatures and ones, added in one instruction
+    enum { sum_g, sum_h, sum_n };
+    struct Leaf {
+        int node, begin, end, slot = 0;
+        double G = 0, H = 0;
+        double gain = 0;
+        int used = 0, bin = 0;  // best split: which of the columns in use, and its last bin to the left
+        int rows() const { return end - begin; }
+    };
+
+    void start() {
+        std::vector<double>& base = out_.base;
+        base.assign(s_.outputs, 0.0);
+        double total = 0;
+        for (int t = 0; t < s_.n; ++t) {
+            total += s_.weight[t];
+            for (int k = 0; k < s_.outputs; ++k) base[k] += s_.weight[t] * s_.y[std::size_t(t) * s_.outputs + k];
+        }
+        for (double& b : base) {
+            if (is_regression(s_.task))
+                b /= std::max(total, 1e-300);
+            else if (s_.task == Task::binary)
+                b = std::log((b + 0.5) / (total - b + 0.5));
+            else
+                b = std::log((b + 0.5) / (total + 0.5 * s_.outputs));
+        }
+        for (int t = 0; t < s_.n; ++t) std::copy(base.begin(), base.end(), f_.begin() + std::size_t(t) * s_.outputs);
+    }
+
+    void pull(int k) {
+        for (int t = 0; t < s_.n; ++t) {
+            const std::size_t at = std::size_t(t) * s_.outputs + k;
+            double g = p_[at] - s_.y[at], h = 1;
+            if (s_.task == Task::huber) g = std::clamp(g, -kHuber, kHuber);
+            if (!is_regression(s_.task)) h = std::max(p_[at] * (1 - p_[at]), 1e-6);
+            gradient_[t] = float(s_.weight[t] * g);
+            curvature_[t] = float(s_.weight[t] * h);
+        }
+    }
+
+    // Columns that this tree may use, in order, and where the bins of each begin in a histogram.
+    void choose_columns() {
+        used_.resize(columns_.size());
+        std::iota(used_.begin(), used_.end(), 0);
+        const int all = int(used_.size()), wanted = std::min(all, std::max(8, int(std::lround(with_.columns * all))));
+        for (int i = 0; i < wanted && wanted < all; ++i) std::swap(used_[i], used_[i + draw_.below(all - i)]);
+        used_.resize(wanted);
+        std::sort(used_.begin(), used_.end());
+        first_bin_.assign(1, 0);
+        for (int c : used_) first_bin_.push_back(first_bin_.back() + sizes_[c]);
+        histograms_.resize(std::size_t(with_.leaves) * first_bin_.back());
+    }
+
+    Bin* bins(int slot) { return histograms_.data() + std::size_t(slot) * first_bin_.back(); }
+
+    // Row by row, so that one after another goes to different bins and need not wait for the sum before.
+    void count(const Leaf& leaf) {
+        Bin* all = bins(leaf.slot);
+        std::fill(all, all + first_bin_.back(), Bin{});
+        const std::size_t kept = columns_.size(), used = used_.size();
+        for (int i = leaf.begin; i < leaf.end; ++i) {
+            const int r = rows_[i];
+            const std::uint8_t* codes = binned_.data() + r * kept;
+            const Bin row{gradient_[r], curvature_[r], 1.0f, 0.0f};
+            if (used == kept)
+                for (std::size_t c = 0; c < used; ++c) all[first_bin_[c] + codes[c]] += row;
+            else
+                for (std::size_t c = 0; c < used; ++c) all[first_bin_[c] + codes[used_[c]]] += row;
+        }
+    }
+
+    bool may_be_split(const Leaf& leaf) const { return leaf.rows() >= 2 * with_.least_rows && !used_.empty(); }
+
+    void find_split(Leaf& leaf) {
+        if (!may_be_split(leaf)) return;
+        const double whole = leaf.G * leaf.G / (leaf.H + with_.ridge), ridge = with_.ridge;
+        double to_beat = whole + kLeastGain;
+        const Bin* all = bins(leaf.slot);
+        const float least = float(with_.least_rows), most = float(leaf.rows() - with_.least_rows);
+        for (std::size_t c = 0; c < used_.size(); ++c) {
+            double g = 0, h = 0;
+            float left = 0;
+            for (int b = first_bin_[c]; b + 1 < first_bin_[c + 1]; ++b) {
+                const Bin bin = all[b];
+                if (bin[sum_n] == 0) continue;
+                g += double(bin[sum_g]);
+                h += double(bin[sum_h]);
+                left += bin[sum_n];
+                if (left < least) continue;
+                if (left > most) break;
+                const double rest = leaf.H - h;
+                if (h < kLeastCurvature || rest < kLeastCurvature) continue;
+                const double below = h + ridge, above = rest + ridge, other = leaf.G - g;
+                const double top = g * g * above + other * other * below, bottom = below * above;
+                if (top > to_beat * bottom) {
+                    leaf.gain = top / bottom - whole, leaf.used = int(c), leaf.bin = b - first_bin_[c];
+                    to_beat = top / bottom + kLeastGain;
+                }
+            }
+        }
+    }
+
+    // Where the rows of a leaf that go right begin, once they lie behind those that go left.
+    int divide(const Leaf& leaf) {
+        const int c = used_[leaf.used];
+        const std::uint8_t* codes = s_.column(columns_[c]);
+        return divide_rows(rows_, leaf.begin, leaf.end, scratch_, [&](int r) { return codes[r] >> shift_[c] <= leaf.bin; });
+    }
+
+    void add_up(Leaf& leaf) const {
+        for (int i = leaf.begin; i < leaf.end; ++i) leaf.G += gradient_[rows_[i]], leaf.H += curvature_[rows_[i]];
+    }
+
+    // Makes two leaves of one. Only the smaller of them is counted: what the larger has is the rest.
+    void split(Leaf& leaf) {
+        std::vector<Node>& nodes = out_.nodes;
+        const Leaf old = leaf;
+        const int middle = divide(old), next = int(nodes.size()), c = used_[old.used];
+        nodes[old.node] = {columns_[c] * 256 + ((old.bin + 1) << shift_[c]) - 1, next};
+        nodes.insert(nodes.end(), 2, {-1, 0});
+        Leaf left{next, old.begin, middle}, right{next + 1, middle, old.end};
+        const bool left_is_smaller = left.rows() <= right.rows();
+        Leaf& small = left_is_smaller ? left : right;
+        Leaf& large = left_is_smaller ? right : left;
+        add_up(small);
+        large.G = old.G - small.G;
+        large.H = old.H - small.H;
+        small.slot = int(leaves_.size());
+        large.slot = old.slot;
+        if (may_be_split(large) && small.slot + 1 < with_.leaves) {
+            count(small);
+            for (Bin *a = bins(large.slot), *end = a + first_bin_.back(), *b = bins(small.slot); a < end; ++a, ++b) *a -= *b;
+            find_split(small);
+            find_split(large);
+        }
+        leaf = left;
+        leaves_.push_back(right);
+    }
+
+    void tree(int k) {
+        pull(k);
+        choose_columns();
+        std::iota(rows_.begin(), rows_.end(), 0);
+        std::vector<Node>& nodes = out_.nodes;
+        const int root = int(nodes.size());
+        nodes.push_back({-1, 0});
+        leaves_.assign(1, Leaf{root, 0, s_.n});
+        add_up(leaves_[0]);
+        count(leaves_[0]);
+        find_split(leaves_[0]);
+        while (int(leaves_.size()) < with_.leaves) {
+            const auto best =
+                std::max_element(leaves_.begin(), leaves_.end(), [](const Leaf& a, const Leaf& b) { return a.gain < b.gain; });
+            if (best->gain <= 0) break;
+            split(*best);
+        }
+        for (const Leaf& leaf : leaves_) {
+            const double value = std::clamp(-with_.rate * leaf.G / (leaf.H + with_.ridge), -kLargestStep, kLargestStep);
+            nodes[leaf.node].next = std::int32_t(out_.values.size());
+            out_.values.push_back(float(value));
+            for (int i = leaf.begin; i < leaf.end; ++i) f_[std::size_t(rows_[i]) * s_.outputs + k] += double(float(value));
+        }
+        out_.roots.push_back(root);
+        out_.outputs.push_back(k);
+    }
+
+    static constexpr double kLeastCurvature = 1e-3, kLeastGain = 1e-9, kLargestStep = 1e6;
+    const Sample s_;
+    const Boosting with_;
+    Sequence draw_;
+    std::vector<int> rows_, scratch_;
+    std::vector<float> gradient_, curvature_;
+    std::vector<double> f_, p_;
+    std::vector<int> columns_, shift_, sizes_;  // columns that are not constant, what turns their codes into bins, and how many
+    std::vector<std::uint8_t> binned_;          // (n, those columns)
+    std::vector<int> used_, first_bin_;
+    std::vector<Bin> histograms_;
+    std::vector<Leaf> leaves_;
+    BoostedTrees out_;
+};
+
+// scores (n, outputs): the base, then every tree in turn.
+inline void boosted_scores(const Node* nodes, const std::int32_t* roots, const std::int32_t* outputs, std::size_t trees,
+                           const float* values, const double* base, std::size_t n_outputs, const std::uint8_t* codes,
+                           std::size_t n, std::size_t d, double* scores) {
+    for (std::size_t t = 0; t < n; ++t) std::copy_n(base, n_outputs, scores + t * n_outputs);
+    if (n == 1) {
+        walk(
+            nodes, trees, [&](std::size_t i) { return roots[i]; }, [&](std::size_t) { return codes; },
+            [&](std::size_t i, std::int32_t leaf) { scores[outputs[i]] += double(values[leaf]); });
+        return;
+    }
+    for (std::size_t i = 0; i < trees; ++i)
+        walk(
+            nodes, n, [&](std::size_t) { return roots[i]; }, [&](std::size_t t) { return codes + t * d; },
+            [&](std::size_t t, std::int32_t leaf) { scores[t * n_outputs + outputs[i]] += double(values[leaf]); });
+}
+
+}  // namespace bomkl::automatic

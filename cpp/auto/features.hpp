@@ -1,0 +1,116 @@
+// Features of rows: normal scores of columns and whitened kernel values at landmarks.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+#include "auto/products.hpp"
+
+namespace bomkl::automatic {
+
+constexpr float kRootHalf = 0.70710678118654752f;  // scales squares of normal scores to deviation 1
+
+enum class PoolKernel { gaussian, polynomial, laplacian };
+
+struct KernelMap {
+    PoolKernel kernel;
+    double scale;            // Gaussian: 1 / (2 sigma^2); polynomial: 1 / d; Laplacian: 1 / sigma
+    const float* landmarks;  // packed [tile][d][64]
+    const float* norms;      // squared lengths of the landmarks, as many as columns of the tiles
+    int n_landmarks, landmark_tiles, features;
+    const float* whiten;   // packed [tile][landmark][64]
+    int rank, rank_tiles;  // column `rank` of the features is the constant 1
+};
+
+// Kernel values of n rows against the landmarks, n at most kBlock: out (n, 64 * landmark_tiles).
+inline void kernel_values(const Primitives<float>& with, const KernelMap& map, const float* x, int n, float* out) {
+    const std::size_t width = std::size_t(map.landmark_tiles) * kTile;
+    const float scale = float(map.scale);
+    if (map.kernel == PoolKernel::laplacian) {
+        for (int t = 0; t < n; ++t)
+            with.city_block(x + std::size_t(t) * map.features, map.features, map.landmarks, map.landmark_tiles,
+                            out + t * width);
+        with.exp_many(out, n * width, -scale);
+        return;
+    }
+    multiply(with, x, map.features, n, map.features, map.landmarks, map.landmark_tiles, out, width);
+    for (int t = 0; t < n; ++t) {
+        float* row = out + t * width;
+        if (map.kernel == PoolKernel::polynomial) {
+            for (std::size_t j = 0; j < width; ++j) {
+                const float base = 1.0f + row[j] * scale;
+                row[j] = base * base;
+            }
+            continue;
+        }
+        float norm = 0;
+        for (int j = 0; j < map.features; ++j)
+            norm += x[std::size_t(t) * map.features + j] * x[std::size_t(t) * map.features + j];
+        with.gaussians(row, width, norm, map.norms, scale);
+    }
+}
+
+// How many rows of a matrix packed in tiles are not zero in each line of a tile: of a triangular one, half on average.
+using Depths = std::array<int, kTile / kLanes>;
+
+inline int depth(const float* line, int rows) {
+    const auto zero = [&](int row) {
+        float largest = 0;  // without a way out in the middle, so that the compiler may use vectors
+        for (int i = 0; i < kLanes; ++i) largest = std::max(largest, std::abs(line[std::size_t(row) * kTile + i]));
+        return largest == 0;
+    };
+    while (rows > 0 && zero(rows - 1)) --rows;
+    return rows;
+}
+
+inline std::vector<Depths> depths(const KernelMap& map) {
+    std::vector<Depths> found(map.rank_tiles);
+    for (int q = 0; q < map.rank_tiles; ++q)
+        for (int l = 0; l < kTile / kLanes; ++l)
+            found[q][l] = depth(map.whiten + std::size_t(q) * map.n_landmarks * kTile + l * kLanes, map.n_landmarks);
+    return found;
+}
+
+// Features of n rows, n at most kBlock; values has room for (n, 64 * landmark_tiles).
+inline void block_features(const Primitives<float>& with, const KernelMap& map, const std::vector<Depths>& depths,
+                           const float* x, int n, float* values, float* out) {
+    const std::size_t width = std::size_t(map.rank_tiles) * kTile, values_width = std::size_t(map.landmark_tiles) * kTile;
+    kernel_values(with, map, x, n, values);
+    for (int q = 0; q < map.rank_tiles; ++q) {
+        const float* tile = map.whiten + std::size_t(q) * map.n_landmarks * kTile;
+        if (n == 1)
+            with.inner_depths(values, tile, depths[q].data(), out + q * kTile);
+        else
+            multiply(with, values, values_width, n, *std::max_element(depths[q].begin(), depths[q].end()), tile, 1,
+                     out + q * kTile, width);
+    }
+    for (int t = 0; t < n; ++t) out[t * width + map.rank] = 1.0f;
+}
+
+inline void kernel_features(const Primitives<float>& with, const KernelMap& map, const float* x, std::size_t n, float* out) {
+    std::vector<float> values(std::size_t(kBlock) * map.landmark_tiles * kTile);
+    const std::vector<Depths> found = depths(map);
+    for (std::size_t begin = 0; begin < n; begin += kBlock)
+        block_features(with, map, found, x + begin * map.features, int(std::min<std::size_t>(kBlock, n - begin)), values.data(),
+                       out + begin * map.rank_tiles * kTile);
+}
+
+// Normal scores: the place of each value among the sorted values of its column, looked up in a table of 2 n + 1 entries.
+inline void normal_scores(const double* x, std::size_t n, std::size_t d, const double* sorted, std::size_t length,
+                          const double* table, const double* mean, const double* deviation, float* out) {
+    for (std::size_t j = 0; j < d; ++j) {
+        const double* begin = sorted + j * length;
+        const double* end = begin + length;
+        for (std::size_t t = 0; t < n; ++t) {
+            const double value = x[t * d + j];
+            const double* low = std::lower_bound(begin, end, value);
+            const double* high = low != end && *low == value ? std::upper_bound(low, end, value) : low;
+            out[t * d + j] = float((table[(low - begin) + (high - begin)] - mean[j]) / deviation[j]);
+        }
+    }
+}
+
+}  // namespace bomkl::automatic

@@ -1,0 +1,381 @@
+// The engine as Python threads use it.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "bindings/to_numpy.hpp"
+#include "budget/engine_config.hpp"
+#include "budget/writer_turn.hpp"
+
+namespace bomkl {
+
+namespace nb = nanobind;
+
+template <class T>
+using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+std::vector<T> to_vector(nb::handle array) {
+    const auto view = nb::cast<Vector<T>>(array);
+    return std::vector<T>(view.data(), view.data() + view.size());
+}
+
+template <class T>
+const Primitives<T>& primitives_of(const InstructionSet& set) {
+    if constexpr (sizeof(T) == 4)
+        return *set.single_precision;
+    else
+        return *set.double_precision;
+}
+
+// An engine that several Python threads may call, the interpreter lock released while it computes. Calls that learn wait for
+// each other; those that only read wait for a block at most.
+template <class T>
+class PyEngine {
+public:
+    PyEngine(const nb::dict& config, int features, bool sparse, nb::object call_kernel, const InstructionSet& set)
+        : call_kernel_(std::move(call_kernel)),
+          engine_(parse_config(config), checked_features(features), sparse, primitives_of<T>(set),
+                  [this](int kernel, const T* x, int n, const T* z, int m, T* out) { call(kernel, x, n, z, m, out); }) {}
+
+    // With `pending`, the caller must commit or roll back.
+    auto learn(nb::object x, Vector<double> target, nb::object weight, nb::object delta, int n_threads, bool pending) {
+        const HeldBatch held = to_batch(x);
+        const std::vector<double> weights = optional(weight), deltas = optional(delta);
+        const auto rows = std::size_t(held.batch.n), outputs = std::size_t(engine_.config().n_outputs);
+        require(
+            target.size() == rows && (weights.empty() || weights.size() == rows) && (deltas.empty() || deltas.size() == rows),
+            "target, weight and delta must have one entry a row");
+        require_aligned(target.data());
+        std::vector<double> out(rows * outputs);
+        double* const scores = out.data();
+        auto result = to_numpy(std::move(out), {rows, outputs});  // now, because afterwards it must not fail
+        change(pending, [&](const Surroundings& around) {
+            engine_.learn(held.batch, target.data(), weights.empty() ? nullptr : weights.data(),
+                          deltas.empty() ? nullptr : deltas.data(), scores, n_threads, around);
+        });
+        return result;
+    }
+    // An interrupt that has come by now is raised while all can still be undone. From then on the interpreter lock is held
+    // until the caller goes on, so that the time in which one could come too late is a few instructions.
+    void commit() {
+        if (!turn_.is_mine()) return;
+        {
+            nb::gil_scoped_release release;
+            lock_.lock();
+        }
+        const bool interrupted = PyErr_CheckSignals() != 0;
+        if (!interrupted) engine_.commit();
+        lock_.unlock();
+        if (interrupted) throw nb::python_error();
+        turn_.give();
+    }
+    void roll_back() {
+        if (!turn_.is_mine()) return;
+        nb::gil_scoped_release release;
+        SignalWatch watch;
+        engine_.roll_back(surroundings(watch));
+        turn_.give();
+    }
+
+    // One row, with as little around it as can be: a number where there is one output, else an array.
+    nb::object learn_one(Vector<T> x, double target, std::optional<double> delta) {
+        const Batch<T> batch = one_row_batch(x);
+        std::vector<double> out(engine_.config().n_outputs);
+        change(false, [&](const Surroundings& around) {
+            engine_.learn(batch, &target, nullptr, delta ? &*delta : nullptr, out.data(), 1, around);
+        });
+        return one_row(out);
+    }
+    nb::object score_one(Vector<T> x) {
+        const Batch<T> batch = one_row_batch(x);
+        std::vector<double> out(engine_.config().n_outputs);
+        in_surroundings([&](const Surroundings& around) { engine_.score(batch, false, out.data(), 1, around); });
+        return one_row(out);
+    }
+
+    auto score(nb::object x, bool per_kernel, int n_threads) {
+        const HeldBatch held = to_batch(x);
+        const auto columns = std::size_t(per_kernel ? engine_.n_expansions() : engine_.config().n_outputs);
+        std::vector<double> out(std::size_t(held.batch.n) * columns);
+        in_surroundings(
+            [&](const Surroundings& around) { engine_.score(held.batch, per_kernel, out.data(), n_threads, around); });
+        return to_numpy(std::move(out), {std::size_t(held.batch.n), columns});
+    }
+
+    nb::dict state() {
+        StateArrays<T> arrays;
+        std::vector<double> log_weights;
+        std::vector<std::int64_t> kernel_mistakes;
+        std::int64_t mistakes = 0, n_seen = 0;
+        in_surroundings([&](const Surroundings& around) {
+            std::unique_ptr<State<T>> copy = engine_.copy_of_state(around);
+            const auto give_back = [&] {
+                Locked locked(around);
+                copy.reset();
+            };
+            try {
+                arrays = to_arrays(*copy);
+                log_weights = copy->log_weights;
+                kernel_mistakes = copy->kernel_mistakes;
+            } catch (...) {
+                give_back();
+                throw;
+            }
+            mistakes = copy->mistakes;
+            n_seen = copy->n_seen;
+            give_back();
+        });
+        nb::dict d;
+        if (engine_.sparse()) {
+            d["row_values"] = to_numpy(std::move(arrays.row_values));
+            d["row_columns"] = to_numpy(std::move(arrays.row_columns));
+            d["row_starts"] = to_numpy(std::move(arrays.row_starts));
+        } else {
+            d["rows"] = to_numpy(std::move(arrays.rows), {std::size_t(arrays.n_rows), std::size_t(engine_.features())});
+        }
+        d["term_starts"] = to_numpy(std::move(arrays.term_starts));
+        d["term_rows"] = to_numpy(std::move(arrays.term_rows));
+        d["term_coefs"] = to_numpy(std::move(arrays.term_coefs));
+        d["scales"] = to_numpy(std::move(arrays.scales));
+        d["forgetron"] = to_numpy(std::move(arrays.forgetron));
+        d["gram_starts"] = to_numpy(std::move(arrays.gram_starts));
+        d["inverse_gram"] = to_numpy(std::move(arrays.inverse_gram));
+        if (n_frequencies(engine_.config().learner) > 0) d["feature_weights"] = to_numpy(std::move(arrays.feature_weights));
+        d["log_weights"] = to_numpy(std::move(log_weights));
+        d["kernel_mistakes"] = to_numpy(std::move(kernel_mistakes));
+        d["mistakes"] = mistakes;
+        d["n_seen"] = n_seen;
+        return d;
+    }
+
+    void load(const nb::dict& d) {
+        const auto e = std::size_t(engine_.n_expansions());
+        StateArrays<T> a;
+        if (engine_.sparse())
+            load_sparse_rows(d, a);
+        else
+            load_dense_rows(d, a);
+        a.term_starts = to_vector<std::int64_t>(d["term_starts"]);
+        a.term_rows = to_vector<std::int32_t>(d["term_rows"]);
+        a.term_coefs = to_vector<double>(d["term_coefs"]);
+        a.scales = to_vector<double>(d["scales"]);
+        a.forgetron = to_vector<double>(d["forgetron"]);
+        a.gram_starts = to_vector<std::int64_t>(d["gram_starts"]);
+        a.inverse_gram = to_vector<double>(d["inverse_gram"]);
+        if (n_frequencies(engine_.config().learner) > 0) a.feature_weights = to_vector<double>(d["feature_weights"]);
+        const auto log_weights = to_vector<double>(d["log_weights"]);
+        const auto kernel_mistakes = to_vector<std::int64_t>(d["kernel_mistakes"]);
+        require(a.term_coefs.size() == a.term_rows.size() && a.scales.size() == e && a.forgetron.size() == 2 * e &&
+                    log_weights.size() == e && kernel_mistakes.size() == e,
+                "an array has the wrong length");
+        require_starts(a.term_starts, e, a.term_rows.size());
+        require_starts(a.gram_starts, e, a.inverse_gram.size());
+        const Config& config = engine_.config();
+        for (std::size_t i = 0; i < e; ++i) {
+            const auto n = a.term_starts[i + 1] - a.term_starts[i], size = a.gram_starts[i + 1] - a.gram_starts[i];
+            require(size == matrix_size(config.learner, n, config.budget), "inverse_gram has the wrong size");
+        }
+        const auto mistakes = nb::cast<std::int64_t>(d["mistakes"]), n_seen = nb::cast<std::int64_t>(d["n_seen"]);
+        const auto is_count = [&](std::int64_t count) { return count >= 0 && count <= n_seen; };
+        require(is_count(n_seen) && is_count(mistakes) && std::all_of(kernel_mistakes.begin(), kernel_mistakes.end(), is_count),
+                "a count is below zero or above the number of rows");
+        require(std::all_of(log_weights.begin(), log_weights.end(), [](double w) { return std::isfinite(w); }),
+                "a weight of a kernel is not a number");
+        change(false, [&](const Surroundings& around) {
+            Locked locked(around);
+            engine_.load(a, log_weights, kernel_mistakes, mistakes, n_seen);
+        });
+    }
+
+    // Frequencies of a kernel where the rule learns from Fourier features: (frequency, column).
+    auto frequencies(int kernel) {
+        const auto shared = read([](const auto& engine) { return engine.state().frequencies; });
+        require(shared && kernel >= 0 && std::size_t(kernel) < engine_.config().kernels.size(),
+                "there are no such frequencies");
+        return to_numpy(shared->of(kernel), {std::size_t(shared->size()), std::size_t(engine_.features())});
+    }
+
+    // What read(engine) returns between two blocks.
+    template <class Read>
+    auto read(Read&& read) {
+        std::optional<decltype(read(engine_))> result;
+        in_surroundings([&](const Surroundings& around) {
+            Locked locked(around);
+            result.emplace(read(std::as_const(engine_)));
+        });
+        return *result;
+    }
+    nb::object& call_kernel() { return call_kernel_; }
+
+private:
+    struct HeldBatch {  // with the arrays it points to, which are copies where those given were not contiguous
+        Batch<T> batch;
+        Matrix<T> dense;
+        Vector<T> values;
+        Vector<std::int32_t> indices;
+        Vector<std::int64_t> starts;
+    };
+    // The engines whose kernels this thread is calling.
+    static std::vector<const PyEngine*>& calling() {
+        static thread_local std::vector<const PyEngine*> engines;
+        return engines;
+    }
+    static int checked_features(int features) {
+        require(features >= 1, "a model needs at least one column");
+        return features;
+    }
+    template <class Number>
+    static void require_aligned(const Number* p) {
+        require(reinterpret_cast<std::uintptr_t>(p) % alignof(Number) == 0, "an array is not aligned to its numbers");
+    }
+    static void require(bool holds, const char* rule) {
+        if (!holds) throw std::invalid_argument(rule);
+    }
+    static void require_starts(const std::vector<std::int64_t>& starts, std::size_t n, std::size_t total) {
+        require(starts.size() == n + 1 && starts.front() == 0 && starts.back() == std::int64_t(total) &&
+                    std::is_sorted(starts.begin(), starts.end()),
+                "an array of starts is not ascending from zero to the number of entries");
+    }
+    static std::vector<double> optional(const nb::object& array) {
+        return array.is_none() ? std::vector<double>() : to_vector<double>(array);
+    }
+
+    void load_dense_rows(const nb::dict& d, StateArrays<T>& a) const {
+        const auto rows = nb::cast<Matrix<T>>(d["rows"]);
+        require(int(rows.shape(1)) == engine_.features(), "rows has the wrong number of columns");
+        a.n_rows = int(rows.shape(0));
+        a.rows.assign(rows.data(), rows.data() + rows.size());
+    }
+    void load_sparse_rows(const nb::dict& d, StateArrays<T>& a) const {
+        a.row_values = to_vector<T>(d["row_values"]);
+        a.row_columns = to_vector<std::int32_t>(d["row_columns"]);
+        a.row_starts = to_vector<std::int64_t>(d["row_starts"]);
+        require(!a.row_starts.empty() && a.row_values.size() == a.row_columns.size(), "an array has the wrong length");
+        require_starts(a.row_starts, a.row_starts.size() - 1, a.row_values.size());
+        a.n_rows = int(a.row_starts.size()) - 1;
+        for (int s = 0; s < a.n_rows; ++s)
+            for (std::int64_t p = a.row_starts[s]; p < a.row_starts[s + 1]; ++p) {
+                const std::int32_t least = p == a.row_starts[s] ? 0 : a.row_columns[p - 1] + 1;
+                require(a.row_columns[p] >= least && a.row_columns[p] < engine_.features(),
+                        "the columns of a stored row are not ascending within the features");
+            }
+    }
+
+    Batch<T> one_row_batch(const Vector<T>& x) const {
+        require(int(x.size()) == engine_.features(), "X has the wrong number of columns");
+        require_aligned(x.data());
+        Batch<T> batch;
+        batch.n = 1;
+        batch.dense = x.data();
+        return batch;
+    }
+    static nb::object one_row(const std::vector<double>& scores) {
+        if (scores.size() == 1) return nb::float_(scores[0]);
+        return nb::cast(to_numpy(scores));
+    }
+
+    // A matrix, or a tuple (values, indices, starts) in CSR form.
+    HeldBatch to_batch(const nb::object& x) {
+        HeldBatch held;
+        Batch<T>& batch = held.batch;
+        if (nb::isinstance<nb::tuple>(x)) {
+            const auto parts = nb::cast<nb::tuple>(x);
+            const Vector<T>& values = held.values = nb::cast<Vector<T>>(parts[0]);
+            const Vector<std::int32_t>& indices = held.indices = nb::cast<Vector<std::int32_t>>(parts[1]);
+            const Vector<std::int64_t>& starts = held.starts = nb::cast<Vector<std::int64_t>>(parts[2]);
+            require_aligned(values.data());
+            require_aligned(indices.data());
+            require_aligned(starts.data());
+            require(starts.size() >= 1 && values.size() == indices.size() && starts.data()[0] >= 0 &&
+                        std::is_sorted(starts.data(), starts.data() + starts.size()) &&
+                        starts.data()[starts.size() - 1] <= std::int64_t(values.size()),
+                    "X must be a CSR matrix with ascending row pointers");
+            require(std::all_of(indices.data(), indices.data() + indices.size(),
+                                [&](std::int32_t j) { return j >= 0 && j < engine_.features(); }),
+                    "X must be a CSR matrix whose column indices lie within its columns");
+            batch.n = std::int64_t(starts.size()) - 1;
+            static const T none{};
+            batch.values = values.size() ? values.data() : &none;
+            batch.indices = indices.data();
+            batch.starts = starts.data();
+            return held;
+        }
+        held.dense = nb::cast<Matrix<T>>(x);
+        require(int(held.dense.shape(1)) == engine_.features(), "X has the wrong number of columns");
+        require_aligned(held.dense.data());
+        batch.n = std::int64_t(held.dense.shape(0));
+        batch.dense = held.dense.data();
+        return held;
+    }
+
+    template <class Work>
+    void in_surroundings(Work&& work) {
+        if (!calling().empty() && std::find(calling().begin(), calling().end(), this) != calling().end())
+            throw std::runtime_error("A kernel cannot use the model that is calling it: the model would wait for itself.");
+        nb::gil_scoped_release release;
+        SignalWatch watch;
+        work(surroundings(watch));
+    }
+    Surroundings surroundings(SignalWatch& watch) {
+        return {[this] { lock_.lock(); }, [this] { lock_.unlock(); }, [&watch] { watch.pause(); }, [&watch] { watch.rest(); }};
+    }
+    // Work that changes the model; where it fails, the model is as before.
+    template <class Work>
+    void change(bool pending, Work&& work) {
+        in_surroundings([&](const Surroundings& around) {
+            SignalWatch watch;
+            turn_.take(watch);
+            try {
+                work(around);
+                if (!pending && engine_.is_pending()) {
+                    Locked locked(around);
+                    engine_.commit();
+                }
+            } catch (...) {
+                turn_.give();
+                throw;
+            }
+            if (!pending) turn_.give();
+        });
+    }
+
+    void call(int kernel, const T* x, int n, const T* z, int m, T* out) {
+        nb::gil_scoped_acquire acquire;
+        calling().push_back(this);
+        try {
+            const auto view = [](const T* p, int rows, int columns) {
+                return nb::cast(nb::ndarray<nb::numpy, const T>(p, {std::size_t(rows), std::size_t(columns)}, nb::handle()),
+                                nb::rv_policy::copy);
+            };
+            const nb::object result = call_kernel_(kernel, view(x, n, engine_.features()), view(z, m, engine_.features()));
+            const auto values = nb::cast<Matrix<T>>(result);
+            require(values.shape(0) == std::size_t(n) && values.shape(1) == std::size_t(m),
+                    "a kernel matrix has the wrong shape");
+            std::copy_n(values.data(), values.size(), out);
+        } catch (...) {
+            calling().pop_back();
+            throw;
+        }
+        calling().pop_back();
+    }
+
+    nb::object call_kernel_;
+    ModelLock lock_;
+    WriterTurn turn_;
+    Engine<T> engine_;
+};
+
+}  // namespace bomkl

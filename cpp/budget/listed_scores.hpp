@@ -1,0 +1,464 @@
+// Scores under rules that drop, scale or project: every expansion is a list of slots with coefficients.
+//
+// Rows are looked at ahead of their turn, a line of them at once. What the kernels are maps of is computed between the rows
+// of a line and every slot of the pool, slot by slot, with the rows of the line side by side: so a slot of a list is one
+// vector, wherever it lies. What is made of that depends on the rule: sums (AheadSums), or kernel values for those that look
+// at them (AheadValues).
+//
+// Where a rule does not look at more than a sign or a margin, most scores need no double precision (RoughScores).
+//
+// A row or two are not worth that. They, and Python callables, gather from all slots what their lists need.
+#pragma once
+
+#include "budget/ahead_sums.hpp"
+#include "budget/ahead_values.hpp"
+#include "budget/oldest_scores.hpp"
+#include "budget/rough_scores.hpp"
+#include "budget/scores.hpp"
+
+namespace bomkl {
+
+template <class T>
+class ListedScores : public BlockScores<T> {
+public:
+    using Base = BlockScores<T>;
+
+    ListedScores(const Config& config, const Primitives<T>& primitives, KernelCallback<T> callback, State<T>& state)
+        : Base(config, primitives, state), callback_(std::move(callback)), calls_(has_callable(config.kernels)),
+          reads_values_(calls_ || reads_values(config.learner)), sums_(prepared_, primitives, state),
+          values_(prepared_, primitives, state), oldest_(prepared_, primitives, state), values_of_(n_expansions_) {
+        for (const PreparedKernel<T>& k : prepared_)
+            if (k.kind != kCallable) needed_[int(k.source)] = true;
+        if constexpr (sizeof(T) == 8)
+            if (!state.pool.sparse() && RoughScores::serves(config, primitives)) rough_.emplace(config, primitives, state);
+    }
+
+    // Whether scores may be off as long as the rule and the vote cannot tell: for rows that are learned from.
+    void may_be_rough(bool may) { may_be_rough_ = may && rough_; }
+
+    int block_rows(int n_threads) const override {
+        const std::size_t slots = std::size_t(state_.pool.n_tiles() + 1) * kTile;
+        if (calls_) return Base::rows_within(4 << 20, slots * (1 + m_) * sizeof(T), 12, 252, n_threads);
+        if (may_be_rough_) {
+            constexpr int lines = 2 * RoughScores::kRows;
+            return Base::rows_within(kCached, slots * rough_->bytes_per_slot(), lines, kTile, n_threads) / lines * lines;
+        }
+        const std::size_t sources = std::count(needed_, needed_ + kSources, true);
+        const int rows = Base::rows_within(kCached, slots * sources * sizeof(T), kLine<T>, kTile, n_threads);
+        return rows < 2 * kLine<T> ? kLine<T> : rows / (2 * kLine<T>)*(2 * kLine<T>);
+    }
+
+    std::int64_t work_per_row() const override {
+        std::size_t work = 0;
+        for (const Expansion<T>& e : state_.expansions) work += e.size() + e.inverse_gram.size();
+        return std::int64_t(work);
+    }
+
+    void score_block(int n_threads, const std::function<void()>& pause) override {
+        this->refresh_views();
+        refresh_used();
+        line_ = kNone;
+        const int n = block_.n();
+        n_slots_ = std::size_t(state_.pool.n_tiles()) * kTile + (n + kTile - 1) / kTile * kTile;
+        is_rough_ = false;
+        if constexpr (sizeof(T) == 8)
+            if (may_be_rough_ && n >= kWorthALine) {
+                is_rough_ = rough_->begin_block(block_.rows(), n, used_.data(), n_threads, pause);
+                sums_.forget();
+            }
+        looks_ahead_ = !is_rough_ && n >= kWorthALine;
+        if (looks_ahead_) relate_lines(n_threads, pause);
+        if (calls_) call_kernels();
+    }
+
+    void score_row(int t, double* f) override {
+        stored_slot_ = kNone;
+        if (is_rough_) return score_roughly(t, f);
+        if (!looks_ahead_) return gather_row(t, f);
+        const int line = t / kLine<T>, r = t % kLine<T>;
+        if (!reads_values_) {
+            if (line != line_) sums_.begin(related_line(line));
+            line_ = line;
+            for (int e = 0; e < n_expansions_; ++e) f[e] = sums_.score(e, r);
+            return;
+        }
+        if (line != line_ || !values_.hold()) values_.begin(related_line(line));
+        line_ = line;
+        for (int e = 0; e < n_expansions_; ++e) {
+            values_of_[e] = values_.of_row(e, r);
+            if (is_callable(e)) call_row(e, t);
+            f[e] = values_.score(e, values_of_[e]);
+        }
+    }
+
+    // Kernel values between the row last scored and the support of an expansion, in the order of its list; only for rules that
+    // look at them.
+    const T* values_of(int expansion) const { return values_of_[expansion]; }
+    // Whether they are known to be zero.
+    bool values_vanish(int expansion) const { return looks_ahead_ && values_.vanish(expansion); }
+
+    double self_value(int kernel, int t) const override {
+        if (config_.kernels[kernel].kind != kCallable) return Base::self_value(kernel, t);
+        return called_block_[kernel][std::size_t(t) * block_.n() + t];
+    }
+    double self_value_of(int kernel, const Row<T>& row) {
+        if (config_.kernels[kernel].kind != kCallable)
+            return self_kernel(config_.kernels[kernel], squared_norm(row, state_.pool.features()));
+        T value;
+        callback_(kernel, row.dense, 1, row.dense, 1, &value);
+        return value;
+    }
+
+    // f of an expansion on one of its own support rows.
+    double score_of(int expansion, int slot) {
+        const Expansion<T>& e = state_.expansions[expansion];
+        const int kernel = expansion % m_, n = e.size();
+        stored_values_.resize(n);
+        if (is_callable(expansion)) {
+            call_kernel(kernel, slot, e);
+            return e.scale * double(primitives_.weighted_sum(e.coefs.data(), stored_values_.data(), n));
+        }
+        if (slot != stored_slot_) relate_slot(slot);
+        return e.scale * double(primitives_.expand(prepared_[kernel], stored_from_[prepared_[kernel]], e.slots.data(),
+                                                   e.coefs.data(), n, stored_values_.data()));
+    }
+    double score_of_oldest(int expansion) {
+        const int slot = state_.expansions[expansion].slots[0];
+        if (is_callable(expansion) || state_.pool.sparse()) return score_of(expansion, slot);
+        this->refresh_views();
+        refresh_used();
+        return oldest_.score(expansion, views_.data(), used_.data());
+    }
+    // Kernel values between one support row of an expansion and all of them.
+    const T* values_at(int expansion, int slot) {
+        score_of(expansion, slot);
+        return stored_values_.data();
+    }
+
+    // An expansion has got the row last scored as its last support row, has dropped one, or has other coefficients. Cannot
+    // fail.
+    void support_added(int expansion, int slot, T coef) noexcept {
+        if (is_rough_)
+            rough_->added(expansion, slot, double(coef));
+        else if (reads_values_)
+            values_.added(expansion);
+        else
+            sums_.added(expansion, slot);
+    }
+    void support_dropped(int expansion, int place, int slot, T coef) noexcept {
+        if (is_rough_)
+            rough_->dropped(expansion, slot, double(coef));
+        else if (reads_values_)
+            values_.dropped(expansion, place);
+        else
+            sums_.dropped(expansion, place, slot);
+        oldest_.dropped(expansion, place);
+    }
+    void coefs_changed(int expansion) noexcept {
+        if (is_rough_) rough_->coefs_changed(expansion);
+        sums_.coefs_changed(expansion);
+        oldest_.coefs_changed(expansion);
+    }
+
+    void row_changed(int slot) {
+        this->tile_changed(slot / kTile);
+        if (slot < int(used_.size())) used_[slot] = columns_used(slot);
+        if (!reads_values_) sums_.make_room(state_.pool.n_tiles() * kTile);
+        oldest_.row_changed(slot);
+        if (rough_) rough_->row_changed(slot);
+    }
+    void forget_views() override {
+        Base::forget_views();
+        if (rough_) rough_->forget();
+        is_rough_ = false;
+        used_.clear();
+        oldest_.forget();
+        sums_.forget();
+        line_ = kNone;
+    }
+
+    // Row t has become support in this slot: the rows after it need to be related to it.
+    void relate_new_row(int t, int slot) {
+        if (is_rough_) return rough_->relate_new_row(t, slot);
+        const int n = block_.n();
+        if (t + 1 < n && looks_ahead_) {
+            if (!block_.rows().sparse)
+                relate_new_slot(t, slot);
+            else
+                relate_new_slot_by_row(t, slot);
+        }
+        values_.row_related(slot, looks_ahead_ && (t + 1) / kLine<T> == line_ ? (t + 1) % kLine<T> : kLine<T>);
+        for (int i = 0; i < m_ && calls_; ++i)
+            if (config_.kernels[i].kind == kCallable)
+                for (int r = t + 1; r < n; ++r) called_[i][r * n_slots_ + slot] = called_block_[i][std::size_t(r) * n + t];
+    }
+
+private:
+    using Base::block_, Base::config_, Base::m_, Base::n_expansions_, Base::prepared_, Base::primitives_, Base::state_,
+        Base::views_;
+    static constexpr int kNone = -1;
+    static constexpr int kWorthALine = 3;              // rows
+    static constexpr std::size_t kCached = 256 << 10;  // a part of the second cache
+
+    // What the kernels are maps of, between one row and every slot.
+    struct SourcesOfRow {
+        const T* of[kSources];
+        const T* operator[](const PreparedKernel<T>& k) const { return of[int(k.source)]; }
+    };
+    static void make_room(Buffer<T>& buffer, std::size_t n) {
+        if (buffer.size() < n) buffer.at_least(n + n / 2);
+    }
+    bool is_callable(int expansion) const { return config_.kernels[expansion % m_].kind == kCallable; }
+    RelatedLine<T> related_line(int line) {
+        RelatedLine<T> out{};
+        for (int s = 0; s < kSources; ++s)
+            if (needed_[s]) out.of[s] = line_of(s, line);
+        out.nearest = &nearest_[line];
+        return out;
+    }
+    T* line_of(int source, int line) { return lines_[source].data() + line * n_slots_ * kLine<T>; }
+
+    SourcesOfRow relate_row(const Rows<T>& rows, int r, const T* inner, std::vector<T>* memory) const {
+        SourcesOfRow from{};
+        T* out[kSources] = {};
+        from.of[int(Source::inner_product)] = inner;
+        for (int s = 0; s < kSources; ++s) {
+            if (Source(s) == Source::inner_product || !needed_[s]) continue;
+            memory[s].resize(views_.size() * kTile);
+            from.of[s] = out[s] = memory[s].data();
+        }
+        primitives_.relate(rows, r, views_.data(), int(views_.size()), inner, out);
+        return from;
+    }
+
+    void relate_lines(int n_threads, const std::function<void()>& pause) {
+        const int n = block_.n(), n_lines = (n + kLine<T> - 1) / kLine<T>, n_tiles = int(views_.size());
+        for (int s = 0; s < kSources; ++s)
+            if (needed_[s]) make_room(lines_[s], n_lines * n_slots_ * kLine<T>);
+        nearest_.resize(n_lines);
+        const char* const inner = slots_of_inner_products();
+        const std::vector<Tile<T>>& tiles = block_.tiles();
+        const Rows<T>& rows = block_.rows();
+        in_parallel((n_lines + 1) / 2, n_threads, double(n) * n_tiles * kTile * state_.pool.features(),
+                    [&](int begin, int end) {
+                        for (int line = 2 * begin; line < std::min(2 * end, n_lines); line += rows.sparse ? 1 : 2) {
+                            const int first = line * kLine<T>, lines = rows.sparse ? 1 : 2;
+                            T* out[kSources];
+                            for (int s = 0; s < kSources; ++s) out[s] = needed_[s] ? line_of(s, line) : nullptr;
+                            const int of_lines = std::min(lines * kLine<T>, n - first);
+                            nearest_[line] =
+                                rows.sparse ? relate_line_by_rows(first, of_lines, out)
+                                            : primitives_.relate_line(rows, first, of_lines,
+                                                                      tiles[first / kTile].x + first % kTile, views_.data(),
+                                                                      n_tiles, used_.data(), inner, out, n_slots_ * kLine<T>);
+                            if (of_lines > kLine<T>) nearest_[line + 1] = nearest_[line];
+                        }
+                    },
+                    pause);
+    }
+    // Of every slot, whether a kernel that has it is a map of inner products; null where most are.
+    const char* slots_of_inner_products() {
+        const auto maps_inner = [](const PreparedKernel<T>& k) { return k.source == Source::inner_product; };
+        if (2 * std::count_if(prepared_.begin(), prepared_.end(), maps_inner) > m_) return nullptr;
+        inner_.assign(views_.size() * kTile, 0);
+        for (int e = 0; e < n_expansions_; ++e)
+            if (maps_inner(prepared_[e % m_]))
+                for (const int slot : state_.expansions[e].slots) inner_[slot] = 1;
+        return inner_.data();
+    }
+    // Where rows have few entries: row by row, then turned round.
+    T relate_line_by_rows(int first, int n, T* const* out) const {
+        const int n_slots = int(views_.size()) * kTile;
+        std::vector<T> rows[kSources], of_row[kSources];
+        for (int s = 0; s < kSources; ++s)
+            if (out[s]) rows[s].resize(std::size_t(n) * n_slots);
+        std::vector<T> inner(n_slots);
+        for (int r = 0; r < n; ++r) {
+            this->inner_with_pool(block_.rows(), first + r, inner.data());
+            const SourcesOfRow from = relate_row(block_.rows(), first + r, inner.data(), of_row);
+            for (int s = 0; s < kSources; ++s)
+                if (out[s]) std::copy_n(from.of[s], n_slots, rows[s].begin() + std::size_t(r) * n_slots);
+        }
+        for (int s = 0; s < kSources; ++s)
+            if (out[s]) primitives_.turn_rows(rows[s].data(), n, n_slots, out[s]);
+        const std::vector<T>& squares = rows[int(Source::squared_distance)];
+        return squares.empty() ? T(0) : *std::min_element(squares.begin(), squares.end());
+    }
+    // The new row in this slot with the lines of the rows after it.
+    void relate_new_slot(int t, int slot) {
+        this->refresh_views();
+        const int n = block_.n();
+        for (int line = (t + 1) / kLine<T>; line * kLine<T> < n; ++line) {
+            const int first = line * kLine<T>;
+            T* out[kSources];
+            for (int s = 0; s < kSources; ++s) out[s] = needed_[s] ? line_of(s, line) + std::size_t(slot) * kLine<T> : nullptr;
+            comes_near(line, primitives_.relate_slot(
+                                 block_.rows(), first, std::max(0, t + 1 - first), std::min(kLine<T>, n - first),
+                                 block_.tiles()[first / kTile].x + first % kTile, views_[slot / kTile], slot % kTile, out));
+        }
+    }
+    void relate_new_slot_by_row(int t, int slot) {
+        this->relate_to_later(t);
+        const int n = block_.n();
+        const std::vector<Tile<T>>& tiles = block_.tiles();
+        for (int q = (t + 1) / kTile; q < int(tiles.size()); ++q) {
+            alignas(64) T related[kSources][kTile];
+            const T* const inner = this->column_.data() + q * kTile;
+            T* out[kSources];
+            for (int s = 0; s < kSources; ++s) out[s] = needed_[s] && Source(s) != Source::inner_product ? related[s] : nullptr;
+            primitives_.relate(block_.rows(), t, tiles.data() + q, 1, inner, out);
+            const int begin = std::max(q * kTile, (t + 1) / kLine<T> * kLine<T>), end = std::min(n, (q + 1) * kTile);
+            for (int first = begin; first < end; first += kLine<T>) {
+                const int line = first / kLine<T>;
+                for (int s = 0; s < kSources; ++s)
+                    if (needed_[s])
+                        std::copy_n((out[s] ? out[s] : inner) + first % kTile, kLine<T>,
+                                    line_of(s, line) + std::size_t(slot) * kLine<T>);
+                const T* const squares = related[int(Source::squared_distance)];
+                if (out[int(Source::squared_distance)])
+                    for (int r = std::max(first, t + 1); r < std::min(n, first + kLine<T>); ++r)
+                        comes_near(line, squares[r % kTile]);
+            }
+        }
+    }
+    // A squared distance of a slot to a row of a line.
+    void comes_near(int line, T square) { nearest_[line] = std::min(nearest_[line], square); }
+
+    // Columns of a dense row that are not zero, a bit for each.
+    std::uint64_t columns_used(int slot) const {
+        const Tile<T> tile = state_.pool.tile(slot / kTile);
+        if (!tile.x || state_.pool.features() >= 64) return kAnyColumn;
+        std::uint64_t used = 0;
+        for (int j = 0; j < state_.pool.features(); ++j)
+            used |= std::uint64_t(tile.x[std::size_t(j) * kTile + slot % kTile] != 0) << j;
+        return used + 1 == std::uint64_t(1) << state_.pool.features() ? kAnyColumn : used;
+    }
+    void refresh_used() {
+        const int n_slots = int(views_.size()) * kTile;
+        for (int slot = int(used_.size()); slot < n_slots; ++slot) used_.push_back(columns_used(slot));
+    }
+
+    SourcesOfRow relate_to_pool(int t) {
+        this->refresh_views();
+        row_inner_.resize(views_.size() * kTile);
+        this->inner_with_pool(block_.rows(), t, row_inner_.data());
+        return relate_row(block_.rows(), t, row_inner_.data(), row_sources_);
+    }
+    void score_roughly(int t, double* f) {
+        std::optional<SourcesOfRow> from;
+        for (int e = 0; e < n_expansions_; ++e) {
+            if (rough_->score(e, t, f[e])) continue;
+            if (!from) from = relate_to_pool(t);
+            const Expansion<T>& expansion = state_.expansions[e];
+            const PreparedKernel<T>& k = prepared_[e % m_];
+            make_room(row_values_, expansion.size());
+            f[e] = expansion.scale * double(primitives_.expand(k, (*from)[k], expansion.slots.data(), expansion.coefs.data(),
+                                                               expansion.size(), row_values_.data()));
+        }
+    }
+    void gather_row(int t, double* f) {
+        const SourcesOfRow from = relate_to_pool(t);
+        std::size_t total = 0;
+        for (int e = 0; e < n_expansions_; ++e) total += state_.expansions[e].size();
+        make_room(row_values_, total);
+        total = 0;
+        for (int e = 0; e < n_expansions_; ++e) {
+            const Expansion<T>& expansion = state_.expansions[e];
+            const PreparedKernel<T>& k = prepared_[e % m_];
+            values_of_[e] = row_values_.data() + total;
+            total += expansion.size();
+            if (is_callable(e)) call_row(e, t);
+            f[e] = expansion.scale *
+                   double(is_callable(e) ? primitives_.weighted_sum(expansion.coefs.data(), values_of_[e], expansion.size())
+                                         : primitives_.expand(k, from[k], expansion.slots.data(), expansion.coefs.data(),
+                                                              expansion.size(), values_of_[e]));
+        }
+    }
+
+    void call_kernels() {
+        const int n = block_.n(), slots = state_.pool.n_slots(), d = state_.pool.features();
+        std::vector<T> stored(std::size_t(slots) * d), values(std::size_t(n) * std::max(slots, n));
+        for (int s = 0; s < slots; ++s) state_.pool.read(s, stored.data() + std::size_t(s) * d);
+        called_.resize(m_);
+        called_block_.resize(m_);
+        for (int i = 0; i < m_; ++i) {
+            if (config_.kernels[i].kind != kCallable) continue;
+            called_[i].assign(n * n_slots_, T(0));
+            if (slots > 0) callback_(i, block_.rows().x, n, stored.data(), slots, values.data());
+            for (int t = 0; t < n; ++t)
+                for (int s = 0; s < slots; ++s) called_[i][t * n_slots_ + s] = values[std::size_t(t) * slots + s];
+            called_block_[i].resize(std::size_t(n) * n);
+            callback_(i, block_.rows().x, n, block_.rows().x, n, called_block_[i].data());
+        }
+    }
+    void call_row(int expansion, int t) {
+        const List<int>& slots = state_.expansions[expansion].slots;
+        const T* const called = called_[expansion % m_].data() + t * n_slots_;
+        for (int j = 0; j < slots.size(); ++j) values_of_[expansion][j] = called[slots[j]];
+    }
+    void call_kernel(int kernel, int slot, const Expansion<T>& e) {
+        const int d = state_.pool.features();
+        std::vector<T> row(d), others(std::size_t(e.size()) * d);
+        state_.pool.read(slot, row.data());
+        for (int j = 0; j < e.size(); ++j) state_.pool.read(e.slots[j], others.data() + std::size_t(j) * d);
+        callback_(kernel, row.data(), 1, others.data(), e.size(), stored_values_.data());
+    }
+
+    void relate_slot(int slot) {
+        this->refresh_views();
+        const bool sparse = state_.pool.sparse();
+        const int features = state_.pool.features();
+        if (!sparse) {
+            stored_row_.resize(features);
+            state_.pool.read(slot, stored_row_.data());
+        }
+        const T norm = T(state_.pool.squared_norm_of(slot)), inverse = inverse_length<T>(norm);
+        const SparseRow<T> entries = sparse ? state_.pool.sparse_row(slot) : without_zeros(stored_row_);
+        const Rows<T> one{sparse ? nullptr : stored_row_.data(),
+                          std::size_t(features),
+                          &norm,
+                          &inverse,
+                          features,
+                          sparse || 2 * entries.n < features ? &entries : nullptr};
+        stored_inner_.resize(views_.size() * kTile);
+        this->inner_with_pool(one, 0, stored_inner_.data());
+        stored_from_ = relate_row(one, 0, stored_inner_.data(), stored_sources_);
+        stored_slot_ = slot;
+    }
+    SparseRow<T> without_zeros(const std::vector<T>& row) {
+        entry_values_.clear();
+        entry_columns_.clear();
+        for (std::size_t j = 0; j < row.size(); ++j)
+            if (row[j] != 0) entry_values_.push_back(row[j]), entry_columns_.push_back(std::int32_t(j));
+        return {entry_values_.data(), entry_columns_.data(), int(entry_values_.size())};
+    }
+
+    KernelCallback<T> callback_;
+    const bool calls_, reads_values_;
+    bool needed_[kSources] = {};  // which sources the kernels are maps of
+    std::size_t n_slots_ = 0;     // room for all slots that there can be until the block is learned
+
+    std::optional<RoughScores> rough_;
+    bool may_be_rough_ = false, is_rough_ = false;  // for rows to come; for the block at hand
+    bool looks_ahead_ = false;
+    Buffer<T> lines_[kSources];        // of every line of the block and slot: the source, row beside row
+    int line_ = kNone;                 // the line that sums_ or values_ are about
+    std::vector<T> nearest_;           // of every line: no squared distance to a slot is less
+    std::vector<std::uint64_t> used_;  // of every slot: the columns that are not zero (see Primitives::relate_line)
+    std::vector<char> inner_;
+    AheadSums<T> sums_;
+    AheadValues<T> values_;
+    OldestScores<T> oldest_;
+    std::vector<T*> values_of_;
+
+    Buffer<T> row_values_;
+    std::vector<T> row_inner_, row_sources_[kSources];
+    std::vector<std::vector<T>> called_, called_block_;  // kernel values of callables with every slot, and within the block
+
+    int stored_slot_ = kNone;  // the slot that stored_from_ is about
+    SourcesOfRow stored_from_{};
+    std::vector<T> stored_row_, stored_inner_, stored_values_, entry_values_, stored_sources_[kSources];
+    std::vector<std::int32_t> entry_columns_;
+};
+
+}  // namespace bomkl
