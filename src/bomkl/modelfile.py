@@ -24,8 +24,9 @@ import math
 import os
 import stat
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -104,17 +105,28 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 def write(path: str | os.PathLike[str], model: Model) -> None:
     """Write a model file atomically: it is either the old one or the complete new one, whatever happens."""
+    pieces = list(_pieces(model))  # all of them before there is a file
+    with replacing(path) as file:
+        for piece in pieces:
+            file.write(piece)
+
+
+def to_bytes(model: Model) -> bytes:
+    """Return the bytes that `write` writes."""
+    return b"".join(_pieces(model))
+
+
+def _pieces(model: Model) -> Iterator[Any]:
     arrays: list[NDArray[Any]] = []
     tree = {"estimator": _encode(model.estimator, "", arrays), "notes": _encode(model.notes, "notes", arrays)}
     table = [{"dtype": array.dtype.str, "shape": list(array.shape)} for array in arrays]
     header = json.dumps({"model": tree, "arrays": table}, allow_nan=False, separators=(",", ":")).encode()
     size = sum(array.nbytes for array in arrays)
     digest = hashlib.sha256()
-    with replacing(path) as file:
-        for piece in (_PREFIX.pack(_MAGIC, FORMAT_VERSION, len(header), size), header, *map(_raw, arrays)):
-            digest.update(piece)
-            file.write(piece)
-        file.write(digest.digest())
+    for piece in (_PREFIX.pack(_MAGIC, FORMAT_VERSION, len(header), size), header, *map(_raw, arrays)):
+        digest.update(piece)
+        yield piece
+    yield digest.digest()
 
 
 def read(path: str | os.PathLike[str]) -> Model:
@@ -125,15 +137,21 @@ def read(path: str | os.PathLike[str]) -> Model:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise ModelFileError("not a regular file")
-            header_bytes, array_bytes = _sizes(file.read(_PREFIX.size), status.st_size)
+            _sizes(file.read(_PREFIX.size), status.st_size)  # before all of it is in memory
             file.seek(0)
-            data = memoryview(file.read(status.st_size))
-        if len(data) != status.st_size or hashlib.sha256(data[:-_CHECKSUM_BYTES]).digest() != data[-_CHECKSUM_BYTES:]:
-            raise ModelFileError("the checksum is wrong: the file is damaged")
-        view = data[_PREFIX.size :]
-        return _parse(bytes(view[:header_bytes]), view[header_bytes : header_bytes + array_bytes])
+            return from_bytes(file.read(status.st_size))
     except ModelFileError as error:
         raise ModelFileError(f"{name}: {error}") from error.__cause__
+
+
+def from_bytes(content: bytes) -> Model:
+    """Check the bytes of a model file and return what they hold; raises `ModelFileError` if anything is wrong."""
+    header_bytes, array_bytes = _sizes(content[: _PREFIX.size], len(content))
+    data = memoryview(content)
+    if hashlib.sha256(data[:-_CHECKSUM_BYTES]).digest() != data[-_CHECKSUM_BYTES:]:
+        raise ModelFileError("the checksum is wrong: the file is damaged")
+    view = data[_PREFIX.size :]
+    return _parse(bytes(view[:header_bytes]), view[header_bytes : header_bytes + array_bytes])
 
 
 def _sizes(prefix: bytes, file_size: int) -> tuple[int, int]:
@@ -311,16 +329,28 @@ def _revive(name: str, params: dict[str, Any], state: dict[str, Any]) -> Any:
 
 def _not_finite(value: Any, where: str) -> str | None:
     """Name the first place that holds NaN or infinity: no state that an estimator learned does."""
+    if _is_finite(value):
+        return None
     if isinstance(value, dict):
         places = ((item, f"{where}.{key}") for key, item in value.items())
     elif isinstance(value, list | tuple):
         places = ((item, f"{where}[{at}]") for at, item in enumerate(value))
     else:
-        numbers = isinstance(value, float | np.floating) or (isinstance(value, np.ndarray) and value.dtype.kind == "f")
-        return where if numbers and not np.isfinite(value).all() else None
-    return next((found for item, at in places if (found := _not_finite(item, at)) is not None), None)
+        return where
+    return next(found for item, at in places if (found := _not_finite(item, at)) is not None)
 
 
+def _is_finite(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_finite, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_is_finite, value))
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind != "f" or bool(np.isfinite(value).all())
+    return not isinstance(value, float | np.floating) or math.isfinite(value)
+
+
+@cache
 def _estimators() -> dict[str, Any]:
     """Estimators by the name under which the package offers them: classes that a model file can bring to life."""
     package = importlib.import_module("bomkl")
@@ -329,6 +359,7 @@ def _estimators() -> dict[str, Any]:
     return {kind.__name__: kind for kind in offered if isinstance(kind, type) and hasattr(kind, "get_params")}
 
 
+@cache
 def spec_classes() -> dict[str, Any]:
     """Kernels, learners and combiners by name: the other classes that a model file can bring to life."""
     return {

@@ -17,7 +17,6 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from bomkl.auto.constants import LARGEST
 from bomkl.auto.fast_experts import SLOW, FastExperts
 from bomkl.auto.geometry import Float
 from bomkl.auto.one_row import Step, learn_in_one_step, scores_of_one
@@ -163,7 +162,7 @@ class AdaptiveLearner:
         after = self._with([each.after for each in models], self.fast.with_twins([each.after for each in twins]))
         each = np.stack([step.row_of_scores for step in models], axis=1)
         base, unit = after._mix(each, target, weight)
-        after._keep(x if sp.issparse(x) else x[None], target, weight)
+        after._keep(x if sp.issparse(x) else dense_rows(x[None], 0, 1), target, weight)
         fast = [step.row_of_scores for step in twins]
         scores = after.fast.combine_and_learn(base, each[:, :SLOW], unit, fast, target, weight)
         after.seen += 1
@@ -336,7 +335,7 @@ class AdaptiveLearner:
             learner.last_X = list(
                 rows_from_state(last.part("X"), n, columns)
                 if columns > WIDEST
-                else last.array("X", (n, columns), low=-LARGEST, high=LARGEST)
+                else dense_rows(last.array("X", (n, columns)), 0, n)  # up to version 0.2.0, some were not clipped
             )
             learner.last_y = last.array("y", (n,), low=low, high=high).tolist()
             learner.last_weight = last.array("weight", (n,), low=0.0).tolist()

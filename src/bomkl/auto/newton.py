@@ -198,7 +198,7 @@ class NewtonRegression:
         regression.c[:n] = saved.array("c", (n,))
         regression.a[:n] = saved.array("a", (n, outputs))
         regression.V[:, :n] = saved.array("V", (tiles, n, BLOCK), np.float32)
-        regression.trace = saved.array("trace", (2,), low=0.0)
+        regression.trace = saved.array("trace", (2,))  # rounding can bring that of P just below zero
         regression.unchecked = saved.number("unchecked", 0.0)
         saved.end()
         return regression

@@ -20,6 +20,7 @@ from bomkl.auto.fitting import Fitting, HostFitting
 from bomkl.auto.geometry import Float, Geometry, Single, Views, two_valued_scale, varying_columns
 from bomkl.auto.growth import Growth
 from bomkl.auto.parallel import Mapper
+from bomkl.auto.saved import SIZES
 from bomkl.auto.task import LearnerSettings, Task
 from bomkl.auto.trees import TREES
 
@@ -252,9 +253,9 @@ def target_scale(y: Float, robust: bool) -> tuple[float, float]:
     if robust:
         low, centre, high = np.quantile(y, (0.25, 0.5, 0.75))
         if high > low:
-            return float(centre), float((high - low) / 1.349)
+            return float(centre), float(SIZES.clip((high - low) / 1.349))
     largest = float(np.abs(y).max())
     deviation = float(y.std())
     if 0 < largest < _SQUARE_VANISHES:
         deviation = largest * float((y / largest).std())
-    return float(y.mean()), deviation if deviation > 1e-12 * largest else 1.0
+    return float(y.mean()), deviation if deviation > 1e-12 * largest else 1.0  # of which none is zero

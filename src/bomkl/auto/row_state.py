@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from bomkl._core import BLOCK
 from bomkl.auto.combination import Combination
 from bomkl.auto.component import Shape, component_from_state, component_state
@@ -13,7 +11,7 @@ from bomkl.auto.constants import FIRST_STAGE, LARGEST, SAMPLE
 from bomkl.auto.geometry import Geometry
 from bomkl.auto.held_rows import HeldRows
 from bomkl.auto.sample import Sample, sample_state
-from bomkl.auto.saved import Saved, State
+from bomkl.auto.saved import SIZES, Saved, State
 from bomkl.auto.trees import is_tree
 
 if TYPE_CHECKING:
@@ -53,7 +51,7 @@ def load_row_learner(learner: RowLearner, saved: Saved, columns: int) -> None:
     if len(learner.counts) != learner.n_classes or (learner.settings.regression and learner.n_classes != 2):
         raise saved.wrong("n_classes", "the number of counts, of numbers 2", learner.n_classes)
     learner.centre = saved.number("centre")
-    learner.spread = saved.number("spread", float(np.finfo(np.float64).tiny))
+    learner.spread = saved.number("spread", *SIZES)
     _load_rows(learner, saved, columns)
     learner.names = saved.texts("names", _MOST_COMPONENTS)
     count = len(learner.names)

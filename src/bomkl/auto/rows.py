@@ -35,7 +35,7 @@ from bomkl.auto.row_arrays import checked, on_processor, rows_for
 from bomkl.auto.row_engine import RowEngine
 from bomkl.auto.row_state import load_row_learner, row_learner_state
 from bomkl.auto.sample import Sample
-from bomkl.auto.saved import Saved, State
+from bomkl.auto.saved import SUMS, Saved, State
 from bomkl.auto.schedule import Schedule
 from bomkl.auto.task import LearnerSettings, Task, new_class_log_odds
 from bomkl.auto.trees import TREES, is_tree
@@ -389,7 +389,9 @@ class RowLearner:
 
     def _book_errors(self) -> None:
         """Put errors aside in units of the target, whose scale is about to change."""
-        self.error_before[self.places()] += self.combination.error_sum * self.spread**2
+        with np.errstate(over="ignore"):
+            self.error_before[self.places()] += self.combination.error_sum * self.spread**2
+        self.error_before = SUMS.clip(self.error_before)
         self.combination.error_sum[:] = 0
 
     def _forget_unused_rows(self) -> None:

@@ -4,12 +4,40 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 State = dict[str, Any]
+
+
+class Limits(NamedTuple):
+    """Least and largest value of a stored quantity: learning keeps it within them, and loading refuses all else.
+
+    Stated once and used by both, so that whatever was learned can be loaded.
+
+    Examples
+    --------
+    >>> Limits(0.0, 1.0).clip(np.array([-1e-17, 0.5]))
+    array([0. , 0.5])
+    >>> Saved({"share": -0.5}, "model").number("share", *Limits(0.0, 1.0))
+    Traceback (most recent call last):
+    ...
+    ValueError: 'share' of the saved model must be a finite number from 0.0 to 1.0. Got -0.5 instead.
+    """
+
+    low: float = -math.inf
+    high: float = math.inf
+
+    def clip(self, values: Any) -> Any:
+        """Bring numbers within the limits."""
+        return np.clip(values, self.low, self.high)
+
+
+FLOATS = Limits(-float(np.finfo(np.float64).max), float(np.finfo(np.float64).max))
+SIZES = Limits(5e-324, FLOATS.high)  # what numbers are divided by: not zero, however small
+SUMS = Limits(0.0, FLOATS.high)  # of squares and losses
 
 
 class Saved:

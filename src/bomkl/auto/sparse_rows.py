@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bomkl._core import sketch_rows
 from bomkl.auto.constants import LARGEST
 from bomkl.auto.geometry import Float
-from bomkl.auto.saved import Saved, State
+from bomkl.auto.saved import SIZES, Saved, State
 
 _FARTHEST = 64.0  # scaled values beyond it tell an outlier, and how far out it is does not matter
 _USUAL = 8.0  # a column that comes late has the usual scale if its first value is within this factor of it
@@ -96,7 +96,7 @@ class ColumnScales:
         logs = np.log(largest) + np.log(np.where(varies, deviation, np.sqrt(square)))
         usual = float(logs.mean())
         logs = (count**2 * logs + usual) / (count**2 + 1)
-        return cls(float(np.exp(usual)), unique.astype(np.int32), np.exp(logs))
+        return cls(float(SIZES.clip(np.exp(usual))), unique.astype(np.int32), SIZES.clip(np.exp(logs)))
 
     def scaled(self, rows: sp.csr_matrix, learn: bool) -> NonZeros:
         """Scale rows; with `learn`, columns that were not seen before get a place."""
@@ -107,7 +107,8 @@ class ColumnScales:
         scales = np.where(known, self.scales[places] if len(self.scales) else 1.0, 1.0)
         if not known.all():
             scales[~known] = self._first_scales(rows.data[~known])
-        values = np.clip(rows.data / scales, -_FARTHEST, _FARTHEST)
+        with np.errstate(over="ignore"):
+            values = np.clip(rows.data / scales, -_FARTHEST, _FARTHEST)
         return NonZeros(rows.indptr.astype(np.int64), rows.indices.astype(np.int32), places, values)
 
     def _add(self, rows: sp.csr_matrix) -> None:
@@ -150,12 +151,11 @@ class ColumnScales:
     @classmethod
     def from_state(cls, saved: Saved, columns: int) -> Self:
         """Go on where `to_state` was called, with rows of so many columns."""
-        least = float(np.finfo(np.float64).tiny)
-        usual = saved.number("usual", least)
+        usual = saved.number("usual", *SIZES)
         seen = saved.array("columns", (None,), np.int32, 0, columns - 1)
         if len(np.unique(seen)) < len(seen):
             raise saved.wrong("columns", "different columns", len(seen))
-        scales = saved.array("scales", (len(seen),), low=least)
+        scales = saved.array("scales", (len(seen),), np.float64, *SIZES)
         saved.end()
         return cls(usual, seen, scales)
 

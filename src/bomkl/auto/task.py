@@ -39,7 +39,8 @@ class Task(IntEnum):
         array([[0., 0., 1.]])
         """
         if self.is_regression:
-            return np.clip((y - centre) / spread, -_FARTHEST_TARGET, _FARTHEST_TARGET)[:, None]
+            with np.errstate(over="ignore"):
+                return np.clip((y - centre) / spread, -_FARTHEST_TARGET, _FARTHEST_TARGET)[:, None]
         if self is Task.BINARY:
             return y[:, None].copy()
         return np.eye(n_classes)[y.astype(np.intp)]

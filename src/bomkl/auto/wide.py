@@ -21,8 +21,9 @@ from bomkl.auto.geometry import Float
 from bomkl.auto.one_row import Step, learn_in_one_step, scores_of_one
 from bomkl.auto.parallel import Mapper
 from bomkl.auto.rebuild import target_scale
+from bomkl.auto.row_arrays import checked
 from bomkl.auto.rows import RowLearner
-from bomkl.auto.saved import Saved, State
+from bomkl.auto.saved import SIZES, SUMS, Saved, State
 from bomkl.auto.sparse_rows import (
     ColumnScales,
     NonZeros,
@@ -36,6 +37,7 @@ from bomkl.auto.wide_linear import RATES, WideLinear
 
 WIDEST = 512  # columns of rows that are not very wide: a full covariance of them is no larger than that of a kernel
 SKETCH = 512  # columns of the sketch
+_FARTHEST = 1e30  # scaled predictions of the kernels beyond it are taken as this, when the scale changes by that much
 _LAST_STAGE = 1024  # rows after which the scale of the targets stays
 
 
@@ -90,7 +92,7 @@ class WideLearner:
             rows = canonical_rows(X, begin, end)
             out[begin:end] = self._chunk(rows, y[begin:end], weight[begin:end], run)
             begin = end
-        return out
+        return checked(out)
 
     def scores(self, X: Any, run: Mapper = map) -> Float:
         """Scores of rows: log odds of class 1, log probabilities of each class, or predictions."""
@@ -104,7 +106,7 @@ class WideLearner:
             parts = self._parts(self.kernels.scores(self.sketch(rows), run), self.linear.scores(rows))
             out[begin:end] = self.combination.scores(parts, self.task)
             begin = end
-        return out * self.spread + self.centre
+        return checked(out * self.spread + self.centre)
 
     def learn_one(self, rows: sp.csr_matrix, y: float, holder: dict[str, Any]) -> float | Float | None:
         """Score one row of `canonical_rows`, then learn from it, as `learn_in_one_step` does."""
@@ -213,7 +215,8 @@ class WideLearner:
     def _rescale(self) -> None:
         """Scale the targets anew, by all that came so far."""
         centre, spread = target_scale(np.array(self.first_y), self.settings.huber)
-        self.error_before += self.combination.error_sum[1:] * self.spread**2
+        with np.errstate(over="ignore"):
+            self.error_before = SUMS.clip(self.error_before + self.combination.error_sum[1:] * self.spread**2)
         self.combination.error_sum[:] = 0
         self.linear.rescale((self.centre - centre) / spread, self.spread / spread)
         self.centre, self.spread = centre, spread
@@ -225,7 +228,9 @@ class WideLearner:
         return rows.sketch(self.settings.seed, SKETCH)
 
     def _parts(self, kernels: Float, linear: Float) -> Float:
-        return np.concatenate([((kernels - self.centre) / self.spread)[:, None], linear], axis=1)
+        with np.errstate(over="ignore"):
+            scaled = np.clip((kernels - self.centre) / self.spread, -_FARTHEST, _FARTHEST)
+        return np.concatenate([scaled[:, None], linear], axis=1)
 
     def _targets(self, y: Float) -> Float:
         return self.task.targets(y, self.n_classes, self.centre, self.spread)
@@ -312,7 +317,7 @@ class WideLearner:
         learner.linear = WideLinear.from_state(saved.part("linear"), count, learner.outputs)
         learner.combination = Combination.from_state(saved.part("combination"), 1 + len(RATES))
         learner.centre = saved.number("centre")
-        learner.spread = saved.number("spread", float(np.finfo(np.float64).tiny))
+        learner.spread = saved.number("spread", *SIZES)
         learner.error_before = saved.array("error_before", (len(RATES),), low=0.0)
         saved.end()
         return learner

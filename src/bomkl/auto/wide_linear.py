@@ -10,11 +10,17 @@ import numpy as np
 
 from bomkl._core import wide_rows, wide_scores
 from bomkl.auto.geometry import Float, Single
-from bomkl.auto.saved import Saved, State
+from bomkl.auto.saved import Limits, Saved, State
 from bomkl.auto.sparse_rows import NonZeros
 from bomkl.auto.task import Task
 
 RATES = (1.0, 8.0)  # few informative rows want large steps, noisy ones small; the combination chooses
+
+# What a new scale of the targets may bring weights and sums of squared gradients to. A row can then add no more than
+# about 1e100 to the squares: scaled values are at most 64, weights 1000.
+_WEIGHTS = Limits(-1e35, 1e35)
+_SQUARES = Limits(0.0, 1e250)
+_LARGEST_FACTOR = 1e150
 
 
 @dataclass
@@ -88,10 +94,13 @@ class WideLinear:
     def rescale(self, shift: float, factor: float) -> None:
         """Go on with targets that are ``target * factor + shift`` of what they were."""
         self._own()
-        self.w *= np.float32(factor)
-        self.bias = self.bias * factor + shift
-        self.S *= factor**2
-        self.bias_sum *= factor**2
+        factor = min(factor, _LARGEST_FACTOR)
+        # in double precision, where a product of single precision is exact: it is rounded once, as there
+        w = self.w.astype(np.float64) * np.float32(min(factor, _WEIGHTS.high))
+        self.w = _WEIGHTS.clip(w).astype(np.float32)
+        self.bias = _WEIGHTS.clip(self.bias * factor + shift)
+        with np.errstate(over="ignore"):
+            self.S, self.bias_sum = _SQUARES.clip(self.S * factor**2), _SQUARES.clip(self.bias_sum * factor**2)
 
     def to_state(self, columns: int) -> State:
         """Return what was learned about so many columns, without the room that is not in use yet."""
@@ -124,8 +133,8 @@ class WideLinear:
         missing = columns - self.w.shape[1]
         if missing > 0:
             more = max(missing, self.w.shape[1] // 2)
-            self.w = np.pad(self.w, ((0, 0), (0, more), (0, 0)))
-            self.S = np.pad(self.S, ((0, 0), (0, more)))
+            room = {"w": np.pad(self.w, ((0, 0), (0, more), (0, 0))), "S": np.pad(self.S, ((0, 0), (0, more)))}
+            vars(self).update(room)  # in one step: for want of memory or by an interrupt neither changes
 
     def _arrays(self) -> tuple[Float, Single, Float, Float, Float, Float, Float]:
         return np.array(RATES), self.w, self.S, self.bias, self.bias_sum, self.active, self.fade

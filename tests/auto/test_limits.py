@@ -1,0 +1,94 @@
+"""What is learned stays within the limits that loading checks, whatever the numbers are."""
+
+import copy
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from bomkl import AutoMKLClassifier, AutoMKLRegressor, modelfile
+from bomkl.modelfile import Model
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(80, 3))
+
+
+def wide(rows):
+    """The same rows with 600 columns more, all zero."""
+    return np.hstack([rows, np.zeros((len(rows), 600))])
+
+
+def loaded(model):
+    return modelfile.from_bytes(modelfile.to_bytes(Model(model))).estimator
+
+
+def state(model):
+    return modelfile.to_bytes(Model(model))
+
+
+def test_wide_columns_of_denormal_numbers_can_be_loaded():
+    rows = wide(X)
+    rows[:, 1] = RNG.integers(1, 5, size=len(X)) * 5e-324
+    model = AutoMKLClassifier(16, random_state=0).partial_fit(rows, X[:, 0] > 0)
+    assert_array_equal(loaded(model).predict_proba(rows), model.predict_proba(rows))
+    assert np.isfinite(model.score_and_learn(wide(X), X[:, 0] > 0)).all()  # far beyond the scale of the column
+
+
+@pytest.mark.parametrize("many", [wide, np.asarray])
+def test_a_single_row_of_huge_numbers_is_kept_as_a_block_keeps_it(many):
+    one, block = (
+        AutoMKLClassifier(16, drift="adapt", random_state=0).partial_fit(many(X), X[:, 0] > 0) for _ in range(2)
+    )
+    huge = many(np.array([[0.0, 1e200, 0.0]]))
+    one.learn_one(huge[0], True)
+    block.partial_fit(huge, [True])
+    assert state(one) == state(block) == state(copy.deepcopy(one)) == state(loaded(one))
+
+
+def test_rows_that_were_saved_beyond_the_largest_number_are_clipped():
+    model = AutoMKLClassifier(16, drift="adapt", random_state=0).partial_fit(X, X[:, 0] > 0)
+    saved = model.__getstate__()
+    saved["_learner"]["learner"]["last"]["X"][-1] = 1e200  # as version 0.2.0 did
+    old = AutoMKLClassifier()
+    old.__setstate__(saved)
+    assert np.max(old._learner.last_X) == 1e150
+
+
+def test_a_trace_that_rounding_brought_below_zero_can_be_loaded():
+    model = AutoMKLRegressor(16, random_state=0).partial_fit(X, X[:, 0])
+    model._learner.components[0].regression.trace[1] = -1e-12
+    assert state(loaded(model)) == state(model)
+
+
+def test_wide_targets_may_grow_from_next_to_nothing():
+    targets = np.where(np.arange(80) < 16, 1e-160 * X[:, 0], np.arange(80))
+    model = AutoMKLRegressor(16, random_state=0)
+    for rows in np.split(np.arange(80), 20):
+        assert np.isfinite(model.score_and_learn(wide(X[rows]), targets[rows])).all()
+        assert state(loaded(model)) == state(model)
+    assert np.isfinite(model.predict(wide(X))).all()
+
+
+@pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
+def test_where_there_is_no_room_for_a_new_column_the_model_stays(error, monkeypatch):
+    model = AutoMKLClassifier(16, random_state=0).partial_fit(wide(X), X[:, 0] > 0)
+    before, row = state(model), np.where(np.arange(603) < 400, 1.0, 0.0)
+    pad, left = np.pad, 0
+
+    def failing(*arguments, **named):
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise error
+        return pad(*arguments, **named)
+
+    monkeypatch.setattr(np, "pad", failing)
+    for arrays in range(5):  # those of the scales, the places, the weights and the squares
+        left = arrays
+        with pytest.raises(error):
+            model.learn_one(row, True)
+        assert state(model) == before
+        assert_array_equal(model.predict(wide(X)), loaded(model).predict(wide(X)))
+    left = 5
+    model.learn_one(row, True)
+    assert model.n_seen_ == 81
