@@ -6,13 +6,22 @@ FORMATTED := $(wildcard cpp/*/*.?pp)
 COMMA := ,
 SOURCES := pyproject.toml CMakeLists.txt $(FORMATTED)
 
-.PHONY: demo test lint tidy bench docs fuzz sanitize tsan how-to wheel arm clean
+.PHONY: demo test test-slow test-all odd-places lint tidy bench docs fuzz sanitize tsan how-to wheel arm clean
 
 demo: $(INSTALLED) ## nine algorithms of the paper on a real data set
 	$(BIN)/bomkl demo
 
-test: $(INSTALLED) ## the whole test suite, on two cores
-	$(BIN)/pytest -n 2 --dist worksteal
+TESTS ?=
+test: $(INSTALLED) ## the tests but for the slow ones, on two cores; TESTS=tests/test_cli.py for some of them
+	$(BIN)/pytest -n 2 --dist worksteal -m "not slow" $(TESTS)
+
+test-slow: $(INSTALLED) ## the slow tests only
+	$(BIN)/pytest -n 2 --dist worksteal -m slow $(TESTS)
+
+test-all: test test-slow ## all tests
+
+odd-places: $(INSTALLED) ## demo and tests in a read-only folder, without HOME, under load, ... (tools/odd_places.sh)
+	tools/odd_places.sh
 
 lint: $(INSTALLED) ## style, types, layers
 	$(BIN)/ruff check .
@@ -96,7 +105,7 @@ arm: ## the core compiled for 64-bit ARM and its tests under QEMU (see tools/arm
 $(INSTALLED): $(SOURCES)
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --editable ".[dev]"
+	$(BIN)/pip install --editable ".[dev]"
 	touch $@
 
 clean:

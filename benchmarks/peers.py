@@ -1,7 +1,7 @@
 """`bomkl bench peers`: AutoMKL compared with other online methods on the same streams: error and time.
 
 Every method meets each row once and is judged by what it said before it saw the label. Vowpal Wabbit is handed columns
-standardised by the whole data set; all others scale in the stream. The peers come with ``pip install 'bomkl[peers]'``,
+standardised by the whole data set; all others scale in the stream. The peers come with ``pip install '.[peers]'``,
 MOA's with ``pip install capymoa`` where there is Java. LightGBM is no peer of one pass: it keeps all rows and is fitted
 anew whenever the stream has grown by half. Streams that come in time are learned with ``drift="adapt"``.
 """

@@ -25,7 +25,7 @@ class NotForThisError(Exception):
     """A method that does not do what a stream asks for."""
 
 
-def peer(module: str, install: str = "'bomkl[peers]'") -> Any:
+def peer(module: str, install: str = "'.[peers]'") -> Any:
     """Import a peer, or say what to install."""
     try:
         return importlib.import_module(module)

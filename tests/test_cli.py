@@ -494,7 +494,7 @@ def test_convert_there_and_back(svm, tmp_path, name):
 
 def test_convert_writes_to_devices_and_pipes(svm):
     assert bomkl("convert", svm, "-o", "/dev/null").exit_code == 0
-    pipe = f"{sys.executable} -m bomkl convert {svm} -o /dev/stdout | wc -l"
+    pipe = f"'{sys.executable}' -m bomkl convert {svm} -o /dev/stdout | wc -l"
     assert int(subprocess.run(["bash", "-c", pipe], capture_output=True, text=True).stdout) == 500
 
 
@@ -674,7 +674,7 @@ def test_a_model_that_has_learned_nothing_cannot_predict(svm, tmp_path):
 
 @pytest.mark.parametrize("redirection", ["1>&-", "2>&-", "0<&-", "1>&- 2>&-", "1>/dev/full"])
 def test_closed_and_full_outputs(model, svm, redirection):
-    command = f"{sys.executable} -m bomkl predict {model} {svm} {redirection}"
+    command = f"'{sys.executable}' -m bomkl predict {model} {svm} {redirection}"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr

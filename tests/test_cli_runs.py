@@ -109,7 +109,7 @@ def test_a_closed_terminal_that_is_to_be_ignored_stops_nothing():
     ],
 )
 def test_a_run_whose_output_fails_keeps_what_it_learned(svm, tmp_path, output, code, message):
-    run = f"{sys.executable} -m bomkl train {svm} -a SPA --budget 10 -o {tmp_path / 'm'} {output}"
+    run = f"'{sys.executable}' -m bomkl train {svm} -a SPA --budget 10 -o {tmp_path / 'm'} {output}"
     done = subprocess.run(["sh", "-c", run], capture_output=True, text=True)
     assert done.returncode == code
     assert "Traceback" not in done.stderr
@@ -132,7 +132,7 @@ def test_a_run_whose_reader_has_gone_keeps_what_it_learned(svm, tmp_path, output
 
 @pytest.mark.parametrize("command", ["train -q", "convert --to csv"])
 def test_a_full_disk_is_named_with_the_file(svm, tmp_path, command):
-    script = f"ulimit -f 1; trap '' XFSZ; exec {sys.executable} -m bomkl {command} {svm} -o {tmp_path / 'm'}"
+    script = f"ulimit -f 1; trap '' XFSZ; exec '{sys.executable}' -m bomkl {command} {svm} -o {tmp_path / 'm'}"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr == f"bomkl: error: {tmp_path / 'm'}: File too large\n"

@@ -91,6 +91,14 @@ def test_the_quick_start_can_be_pasted_into_the_prompt() -> None:
         assert re.findall(_UNENDED, match[2], re.MULTILINE) == []
 
 
+def test_no_text_tells_to_install_from_an_index_that_has_no_bomkl() -> None:
+    folders = ("src", "docs", "examples", "benchmarks")
+    texts = [path for folder in folders for kind in ("*.py", "*.md") for path in (ROOT / folder).rglob(kind)]
+    assert len(texts) > 200
+    wrong = re.compile(r"pip3? install (-\S+ )*['\"]?bomkl\b")
+    assert [path.name for path in [ROOT / "README.md", *texts] if wrong.search(path.read_text(encoding="utf-8"))] == []
+
+
 def test_the_command_line_reference_is_that_of_the_code() -> None:
     written = (DOCS / "cli.md").read_text(encoding="utf-8")
     assert written == reference.reference(), "run: python -m bomkl.cli.reference > docs/cli.md"

@@ -62,7 +62,7 @@ def test_a_component_of_the_page_joins_the_pool(tmp_path):
     shutil.copy(core, tmp_path / "src" / "bomkl")
     apply_diff(tmp_path, "adding-a-component.md")
     # -S: without the editable installation of the project itself
-    packages = next(path for path in sys.path if path.endswith("site-packages"))
-    code = f"import sys; sys.path[:0] = [{str(tmp_path / 'src')!r}]; sys.path.append({packages!r})\n{USE_COMPONENT}"
+    packages = [path for path in sys.path if path.endswith("site-packages")]
+    code = f"import sys; sys.path[:0] = [{str(tmp_path / 'src')!r}]; sys.path.extend({packages!r})\n{USE_COMPONENT}"
     done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -161,7 +161,7 @@ def extras() -> None:
             use()
         except (ImportError, ValueError) as error:
             message = str(error)
-        assert f"bomkl[{extra}]" in message, f"without {module}: {message}"
+        assert f"[{extra}]" in message, f"without {module}: {message}"
 
 
 if __name__ == "__main__":

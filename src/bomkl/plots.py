@@ -1,6 +1,6 @@
 """Plots of a stream: the error, the kernels and their support vectors along it, and decision surfaces.
 
-matplotlib is needed (``pip install 'bomkl[plots]'``) and imported only when a plot is drawn. Every function draws into
+matplotlib is needed (``pip install '.[plots]'``) and imported only when a plot is drawn. Every function draws into
 the axes it is given, or into a new figure, and returns the figure.
 """
 
@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
+
+from bomkl._extras import install_hint
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -297,5 +299,5 @@ def _new_figure(size: tuple[float, float]) -> Figure:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError("Plots need matplotlib. Install it with: pip install 'bomkl[plots]'") from error
+        raise ImportError(f"Plots need matplotlib. {install_hint('plots')}") from error
     return Figure(figsize=size, layout="constrained")

@@ -49,7 +49,7 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes. "balanced" must see all labels first, so it works with `fit` only.
     device : {"cpu", "cuda", "auto"}, default="cpu"
-        Where the model learns: on the processor, or on a GPU through PyTorch (``pip install 'bomkl[gpu]'``). "auto"
+        Where the model learns: on the processor, or on a GPU through PyTorch (``pip install '.[gpu]'``). "auto"
         uses a GPU if there is one. The processor always keeps the trees, the first 256 rows, and rows of more than 512
         columns. The result is the same except for rounding, and you may change the device of a model at any time.
     types : dict of column to {"number", "boolean", "category", "date"} or None, default=None

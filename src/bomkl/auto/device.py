@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from bomkl._extras import install_hint
 from bomkl.auto.row_engine import RowEngine
 from bomkl.auto.sum_engine import CoreEngine, SumEngine
 
@@ -20,7 +21,7 @@ def engine_for(device: str) -> SumEngine:
     if device == "cpu" or (device == "auto" and not _has_gpu()):
         return CoreEngine()
     if find_spec("torch") is None:
-        raise ImportError("device='cuda' needs PyTorch. Install it with: pip install 'bomkl[gpu]'")
+        raise ImportError(f"device='cuda' needs PyTorch. {install_hint('gpu')}")
     if not _has_gpu():
         raise ValueError("device='cuda' needs a GPU, but PyTorch finds none. Use device='cpu' or device='auto'.")
     return _gpu_engine()

@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from bomkl._extras import install_hint
 from bomkl._guard import changing
 from bomkl._repr import ShowsState, bytes_text, top_kernels
 from bomkl._repr import State as ShownState
@@ -401,7 +402,7 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         try:
             import matplotlib.pyplot as plt
         except ImportError as error:
-            raise ImportError("plot_weights needs matplotlib: pip install 'bomkl[plots]'") from error
+            raise ImportError(f"plot_weights needs matplotlib. {install_hint('plots')}") from error
         if ax is None:
             _, ax = plt.subplots(figsize=(7, 4), layout="constrained")
         places = np.arange(len(weights))[::-1]

@@ -53,7 +53,7 @@ class AutoMKLRegressor(OnlineRegressor, AutoEstimator):
         time on one thread, use all threads of `n_jobs`, and can be split over machines (`bomkl.merge`, `bomkl.dask`).
         Predictions include every row given so far in both cases.
     device : {"cpu", "cuda", "auto"}, default="cpu"
-        Where the model learns: on the processor, or on a GPU through PyTorch (``pip install 'bomkl[gpu]'``). "auto"
+        Where the model learns: on the processor, or on a GPU through PyTorch (``pip install '.[gpu]'``). "auto"
         uses a GPU if there is one. The processor always keeps the trees, the first 256 rows, and rows of more than 512
         columns. The result is the same except for rounding, and you may change the device of a model at any time.
     trees : bool, default=True

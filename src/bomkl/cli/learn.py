@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
+from bomkl._extras import install_hint
 from bomkl._files import locked
 from bomkl.cli.options import AlgorithmOptions, PipeOptions, RowOptions, UsageError, check_output, fail, naming, say
 from bomkl.cli.output import ProgressTable, json_text, print_result
@@ -453,7 +454,7 @@ def _check_plot(path: str) -> None:
     try:
         from matplotlib.backend_bases import FigureCanvasBase
     except ImportError:
-        fail("--plot needs matplotlib. Install it with: pip install 'bomkl[plots]'")
+        fail(f"--plot needs matplotlib. {install_hint('plots')}")
     kinds = FigureCanvasBase.get_supported_filetypes()
     suffix = os.path.splitext(path)[1]
     if suffix.removeprefix(".").lower() not in kinds:

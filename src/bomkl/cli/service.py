@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from bomkl._extras import install_hint
 from bomkl.cli.options import EXIT_FAILED, RowOptions, UsageError, check_output, fail
 from bomkl.cli.settings import stream_arguments
 
@@ -183,4 +184,4 @@ def replay(
 def _not_installed(command: str, error: ModuleNotFoundError) -> None:
     if error.name not in _NEEDED:
         raise error
-    fail(f"bomkl {command} needs {error.name}. Install it with: pip install 'bomkl[serve]'")
+    fail(f"bomkl {command} needs {error.name}. {install_hint('serve')}")

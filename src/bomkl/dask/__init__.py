@@ -12,10 +12,12 @@ dies costs time but does not change the model. The client can save a checkpoint 
 True
 """
 
+from bomkl._extras import install_hint
+
 try:
     import dask  # noqa: F401
 except ImportError as missing:
-    raise ImportError("bomkl.dask needs Dask. Install it with: pip install 'bomkl[dask]'") from missing
+    raise ImportError(f"bomkl.dask needs Dask. {install_hint('dask')}") from missing
 
 from bomkl.dask.estimators import AutoMKLClassifier, AutoMKLRegressor
 from bomkl.dask.runner import cluster_runner

@@ -19,6 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bomkl._extras import install_hint
 from bomkl._files import replacing
 from bomkl.experiments.converters import CONVERTERS, Arrays, DataFileError, read_npz
 from bomkl.experiments.names import resolve_name
@@ -250,7 +251,7 @@ def _download(spec: DatasetSpec) -> tuple[Path, ...]:
     try:
         import pooch
     except ImportError as error:
-        raise MissingDataError(f"Downloading {spec.name} needs pooch: pip install 'bomkl[experiments]'.") from error
+        raise MissingDataError(f"Downloading {spec.name} needs pooch. {install_hint('experiments')}") from error
     paths = []
     for source, name in zip(spec.sources, spec.source_files, strict=True):
         try:

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bomkl._extras import install_hint
+
 try:
     from onnx import ModelProto, TensorProto, helper, numpy_helper
 except ImportError as missing:
-    raise ImportError("Export to ONNX needs the onnx package. Install it with: pip install 'bomkl[onnx]'") from missing
+    raise ImportError(f"Export to ONNX needs the onnx package. {install_hint('onnx')}") from missing
 
 OPSET = 17
 TREE_DOMAIN, TREE_OPSET = "ai.onnx.ml", 3  # tree ensembles

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from bomkl._extras import install_hint
 from bomkl.serve.bulk import are_plain_cells
 from bomkl.serve.errors import RefusedError, wrong
 
@@ -26,7 +27,7 @@ def read_arrow(body: bytes, most_rows: int) -> dict[str, list[Any]]:
     try:
         import pyarrow as pa
     except ImportError:
-        raise RefusedError(415, "This service reads no Arrow. Install it with: pip install 'bomkl[arrow]'") from None
+        raise RefusedError(415, f"This service reads no Arrow. {install_hint('arrow')}") from None
     try:
         messages = pa.ipc.MessageReader.open_stream(pa.py_buffer(body))
         first = _next(messages)

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from bomkl._extras import install_hint
 from bomkl.streams.errors import StreamError
 from bomkl.streams.live import LiveFile, Pipe
 
@@ -148,7 +149,7 @@ def require_pyarrow(name: str) -> Any:
     try:
         import pyarrow
     except ImportError as error:
-        raise StreamError(f"{name}: reading this needs pyarrow. Install it with: pip install 'bomkl[arrow]'") from error
+        raise StreamError(f"{name}: reading this needs pyarrow. {install_hint('arrow')}") from error
     return pyarrow
 
 

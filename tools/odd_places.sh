@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# Runs `make demo` and `make test` at odd places, in copies of the sources that share the packages and the core of .venv:
+#   tools/odd_places.sh [PLACE...] [-- TESTS...]       for example: tools/odd_places.sh umlauts load -- tests/test_cli.py
+# fresh, the last place, installs everything anew, with spaces and umlauts in the path.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+known=(bomkl umlauts readonly nohome locale user load fresh)
+places=()
+while [ $# -gt 0 ] && [ "$1" != -- ]; do
+    [[ " ${known[*]} " == *" $1 "* ]] || { echo "odd_places.sh: there is no place '$1'. It may be one of: ${known[*]}." >&2; exit 2; }
+    places+=("$1")
+    shift
+done
+tests="${*:2}"
+[ ${#places[@]} -gt 0 ] || places=("${known[@]}")
+
+root=$(mktemp -d "${TMPDIR:-/tmp}/odd_places.XXXXXX")
+chmod 755 "$root"
+busy=()
+leave() {
+    [ ${#busy[@]} -eq 0 ] || kill "${busy[@]}" 2> /dev/null || true
+    chmod -R u+w "$root" && rm -rf "$root"
+}
+trap leave EXIT
+
+core=$(.venv/bin/python -c "import bomkl._core; print(bomkl._core.__file__)")
+packages=$(.venv/bin/python -c "import sys; print(*(p for p in sys.path if p.endswith('site-packages')), sep='\n')")
+
+copy_sources() {
+    mkdir -p "$1"
+    git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents --target-directory="$1"
+}
+
+share_packages() { # the virtual environment of a copy
+    python3 -m venv --without-pip "$1/.venv"
+    printf '%s\n' "$1/src" "$packages" > "$(echo "$1"/.venv/lib/python*/site-packages)/odd_place.pth"
+    cp "$core" "$1/src/bomkl/"
+    for name in pytest bomkl; do
+        printf '#!/bin/sh\nexec "$(dirname "$0")/python" -P -m %s "$@"\n' $name > "$1/.venv/bin/$name"
+        chmod +x "$1/.venv/bin/$name"
+    done
+    touch "$1/.venv/.installed"
+}
+
+ordinary=()
+if [ "$(id -u)" = 0 ]; then # root could write to what is read-only, and read what it must not
+    ordinary=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+fi
+
+failed=()
+for place in "${places[@]}"; do
+    folder=$root/$place run=(env "HOME=$root/home of $place")
+    mkdir "$root/home of $place"
+    case $place in
+        umlauts | fresh) folder="$root/$place/Übungen für später & 100 % (Köln)" ;;
+    esac
+    copy_sources "$folder"
+    [ $place = fresh ] || share_packages "$folder"
+    case $place in
+        readonly | user)
+            if [ "$(id -u)" = 0 ]; then chown -R 65534:65534 "$root/home of $place"; fi
+            run+=("${ordinary[@]}")
+            ;;&
+        user) if [ "$(id -u)" = 0 ]; then chown -R 65534:65534 "$folder"; fi ;;
+        readonly) chmod -R a-w "$folder" ;;
+        nohome) run=(env --unset=HOME --unset=XDG_CACHE_HOME --unset=XDG_CONFIG_HOME) ;;
+        locale) run+=(TZ=NPT-5:45 LC_ALL=POSIX PYTHONCOERCECLOCALE=0 PYTHONUTF8=0) ;; # texts are ASCII
+        load) for _ in {1..20}; do (while :; do :; done) & busy+=($!); done ;;
+    esac
+    echo "== $place: ${run[*]} in $folder"
+    if (cd "$folder" && "${run[@]}" make demo test TESTS="$tests"); then
+        echo "== $place: passed"
+    else
+        failed+=("$place")
+        echo "== $place: FAILED"
+    fi
+    [ ${#busy[@]} -eq 0 ] || kill "${busy[@]}"
+    busy=()
+done
+[ ${#failed[@]} -eq 0 ] || { echo "failed: ${failed[*]}"; exit 1; }
