@@ -302,6 +302,45 @@ def test_a_pipe_that_brings_only_new_rows(tmp_path):
     assert bomkl(*args, tmp_path / "m", "--only-new", input="").exit_code == 2
 
 
+def test_a_pipe_of_new_data_is_learned_from_and_rows_are_never_skipped_in_silence(tmp_path):
+    args = ["train", "-", "-q", "-a", "SPA", "--resume", "-o", tmp_path / "m"]
+    old, new = svm_text(400), svm_text(400, seed=1)
+    assert bomkl(*args, input=old).stderr == ""
+    same = bomkl(*args, input=old)
+    assert (same.exit_code, same.stderr) == (
+        0,
+        f"bomkl: skipped 400 rows that {tmp_path / 'm'} has learned from before.\n",
+    )
+    assert modelfile.load(tmp_path / "m").n_seen_ == 400
+    other = bomkl(*args, input=new)
+    assert other.exit_code == 0
+    assert f"<stdin> does not begin with the 400 rows that {tmp_path / 'm'} has learned from" in other.stderr
+    assert modelfile.load(tmp_path / "m").n_seen_ == 800
+    again = bomkl(*args, input=new + svm_text(50, seed=2))  # the last pipe, and more
+    assert (again.exit_code, "skipped 400 rows" in again.stderr) == (0, True)
+    assert modelfile.load(tmp_path / "m").n_seen_ == 850
+    shifted = "".join(new.splitlines(keepends=True)[1:])
+    refused = bomkl(*args, input=shifted)
+    assert (refused.exit_code, modelfile.load(tmp_path / "m").n_seen_) == (1, 850)
+    assert "add --only-new" in refused.stderr
+    assert bomkl(*args, "--only-new", input=shifted).stderr == ""
+    assert modelfile.load(tmp_path / "m").n_seen_ == 850 + 399
+
+
+def test_a_pipe_of_new_data_is_learned_from_after_one_that_broke_off(tmp_path):
+    args = ["train", "-", "-q", "--resume", "--checkpoint-every", 1, "-o", tmp_path / "m"]
+    assert bomkl(*args, input="a,b,label\n1,,x\n2,red,y\nfar,too,many,cells\n").exit_code == 1
+    done = bomkl(*args, input="a,b,label\n7,blue,x\n")
+    assert "does not begin with the 2 rows" in done.stderr
+    assert modelfile.load(tmp_path / "m").n_seen_ == 3
+
+
+def test_a_run_that_goes_on_says_what_it_skips(svm, tmp_path):
+    args = ["train", svm, "-o", tmp_path / "m", "-q", "--resume", "--budget", 50]
+    assert bomkl(*args).stderr == ""
+    assert bomkl(*args).stderr == f"bomkl: {tmp_path / 'm'} has learned from all rows of {svm} before; none is new.\n"
+
+
 @pytest.mark.parametrize("algorithm", ["auto", "SPA", "BPAS"])
 def test_a_table_in_parts_of_a_pipe_is_the_model_of_one_run(tmp_path, algorithm):
     head, *lines = [

@@ -1,8 +1,8 @@
-"""A fingerprint of the rows a run has learned from, so that it is not resumed on others."""
+"""Fingerprints of the rows a run has learned from, which tell whether it meets the same rows when it is resumed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from zlib import crc32
 
@@ -10,6 +10,8 @@ import numpy as np
 from scipy import sparse
 
 from bomkl.streams import Block
+
+_FIRST_ROWS = 32  # how many rows of a run have a mark of their own
 
 
 class Fingerprint:
@@ -38,6 +40,57 @@ class Fingerprint:
     def to_dict(self) -> dict[str, int]:
         """Plain values, for a model file."""
         return dict(self._sums)
+
+
+class FirstRows:
+    """Checksums of the first rows of a run, one for each row; cells without a value do not count.
+
+    Parameters
+    ----------
+    marks : iterable of int, default=()
+        What `to_list` gave.
+    """
+
+    def __init__(self, marks: Iterable[int] = ()) -> None:
+        self._marks = list(marks)
+
+    def add(self, block: Block, row: int) -> None:
+        """Take in rows, if they are among the first.
+
+        Parameters
+        ----------
+        block : Block
+            The rows.
+        row : int
+            How many rows the run had before them.
+        """
+        if row == 0:
+            self._marks = []
+        if row == len(self._marks):  # otherwise some rows before them are not known
+            self._marks += _row_marks(block, _FIRST_ROWS - row)
+
+    def has_none_of(self, block: Block) -> bool:
+        """Tell whether no row that a block begins with is among the first rows, as far as these are known."""
+        return bool(self._marks) and set(self._marks).isdisjoint(_row_marks(block, _FIRST_ROWS))
+
+    def to_list(self) -> list[int]:
+        """Plain values, for a model file."""
+        return self._marks
+
+
+def _row_marks(block: Block, most: int) -> list[int]:
+    marks = []
+    for i in range(min(most, block.n_rows)):
+        mark = 0
+        for name, values in _series(block.between(i, i + 1)):
+            if not (name.startswith("column ") and _is_missing(values[0])):
+                mark = crc32(name.encode("utf-8", "surrogatepass") + _bytes(values), mark)
+        marks.append(mark)
+    return marks
+
+
+def _is_missing(cell: Any) -> bool:
+    return cell is None or bool(cell != cell)  # NaN and NaT differ from themselves
 
 
 def _series(block: Block) -> Iterator[tuple[str, Any]]:

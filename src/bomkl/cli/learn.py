@@ -185,13 +185,15 @@ class _Run:
     validation: ProgressiveValidation
 
     def __init__(self, settings: RunSettings, inputs: list[str], output: str) -> None:
-        from bomkl.cli.fingerprint import Fingerprint
+        from bomkl.cli.fingerprint import Fingerprint, FirstRows
 
         self.settings, self.inputs, self.output = settings, inputs, output
         self.done_passes, self.row = 0, 0
         self.history: list[dict[str, Any]] = []
         # Of the rows of this pass so far, of those it had when it was saved, and of all rows of the pass before
         self.fingerprint, self.before, self.whole = Fingerprint(), Fingerprint(), Fingerprint()
+        self.whole_rows = 0
+        self.first_rows = FirstRows()
         self.predictions: _Predictions | None = None
         self.only_new = False
         self.learned_here, self.refused = False, False
@@ -209,7 +211,7 @@ class _Run:
     ) -> _Run:
         """Set up a run, a new one or one that was stopped."""
         from bomkl import modelfile
-        from bomkl.cli.fingerprint import Fingerprint
+        from bomkl.cli.fingerprint import Fingerprint, FirstRows
         from bomkl.evaluate import ProgressiveValidation, Tally
         from bomkl.streams import StreamError
 
@@ -224,6 +226,8 @@ class _Run:
                 run.history, tally = list(model.notes["history"]), Tally(**model.notes["tally"])
                 run.before = Fingerprint(model.notes["fingerprint"]["begun"])
                 run.whole = Fingerprint(model.notes["fingerprint"]["whole"])
+                run.whole_rows = _count(model.notes["fingerprint"].get("rows", tally.rows))
+                run.first_rows = FirstRows(map(_count, model.notes["fingerprint"].get("first_rows", ())))
         elif start_from is not None:
             model = modelfile.read(start_from)
             estimator, schema = model.estimator, schema_of(model, start_from)
@@ -248,9 +252,12 @@ class _Run:
 
         try:
             with signals.waiting():
+                self._reopen_pass(passes)
                 self._check_complete_pass()
+            if self.done_passes >= passes:
+                say(f"bomkl: {self.output} has learned from all rows of {self.stream.name} before; none is new.")
             while self.done_passes < passes:
-                saved = self.row
+                saved = self.validation.tally.rows
                 for block in self._blocks(signals):
                     show(self._learn_block(block))
                     _check_classes(self.validation.estimator, self.stream)
@@ -258,12 +265,12 @@ class _Run:
                         self.predictions.flush()
                     if table.is_due:
                         table.show(self.validation.current())
-                    if checkpoint_every and self.row - saved >= checkpoint_every:
+                    if checkpoint_every and self.validation.tally.rows - saved >= checkpoint_every:
                         self.save()
-                        saved = self.row
+                        saved = self.validation.tally.rows
                 if self.done_passes and self.fingerprint.to_dict() != self.whole.to_dict():
                     self._refuse_other_rows()
-                self.done_passes, self.row = self.done_passes + 1, 0
+                self.done_passes, self.row, self.whole_rows = self.done_passes + 1, 0, self.row
                 self.whole, self.fingerprint = self.fingerprint, type(self.fingerprint)()
             show(self.validation.finish())
             self.save()
@@ -286,6 +293,7 @@ class _Run:
             return self.validation.learn(block.X, block.y, block.weight)
         finally:
             if learned := self.validation.tally.rows - before:
+                self.first_rows.add(block.between(0, learned), self.row)
                 self.fingerprint.add(block.between(0, learned))
                 self.row += learned
                 self.learned_here = True
@@ -299,12 +307,16 @@ class _Run:
         while True:
             with signals.waiting():
                 block = next(blocks, None)
+                if block is not None and left == self.row > 0 and self._is_other_data(block):
+                    left = self.row = 0
                 if block is not None and left:
                     known = min(left, block.n_rows)
                     self.fingerprint.add(block.between(0, known))
                     left -= known
-                    if left == 0 and self.fingerprint.to_dict() != self.before.to_dict():
-                        self._refuse_other_rows()
+                    if left == 0:
+                        if self.fingerprint.to_dict() != self.before.to_dict():
+                            self._refuse_other_rows()
+                        say(f"bomkl: skipped {self.row} rows that {self.output} has learned from before.")
                     block = block.between(known, block.n_rows) if known < block.n_rows else None
                     if block is None:
                         continue
@@ -313,6 +325,21 @@ class _Run:
                     self._refuse_other_rows(f"has only {self.row - left} rows")
                 return
             yield block
+
+    def _reopen_pass(self, passes: int) -> None:
+        """Go on with a complete pass if there may be more rows: those of a pipe, or what --only-new says is new."""
+        if passes == self.done_passes == 1 and (self.only_new or not self.stream.rewindable):
+            self.done_passes, self.row, self.before = 0, self.whole_rows, self.whole
+
+    def _is_other_data(self, block: Block) -> bool:
+        """Tell whether a pipe holds new data: no row that it begins with is among the first ones of the run."""
+        if self.stream.rewindable or not self.first_rows.has_none_of(block):
+            return False  # the same rows, or some of them have changed, which the fingerprint will show
+        say(
+            f"bomkl: {self.stream.name} does not begin with the {self.row} rows that {self.output} has learned from; "
+            "all of its rows are learned from as new ones."
+        )
+        return True
 
     def _check_complete_pass(self) -> None:
         """Read what the pass before has read, to see whether it is still the same."""
@@ -330,7 +357,8 @@ class _Run:
         self.refused = True
         raise StreamError(
             f"{self.output}: the rows have changed since it was trained: {self.stream.name} {what}. To learn from "
-            f"other rows with it, use --from {self.output}; to learn from all of them again, leave out --resume."
+            f"other rows with it, use --from {self.output}; if all of them are new, add --only-new; to learn from all "
+            "of them again, leave out --resume."
         )
 
     def _noted(self, records: list[Progress]) -> Iterator[Progress]:
@@ -352,7 +380,12 @@ class _Run:
             "schema": None if schema is None else schema.to_dict(),
             "done_passes": self.done_passes,
             "row": self.row,
-            "fingerprint": {"begun": self.fingerprint.to_dict(), "whole": self.whole.to_dict()},
+            "fingerprint": {
+                "begun": self.fingerprint.to_dict(),
+                "whole": self.whole.to_dict(),
+                "rows": self.whole_rows,
+                "first_rows": self.first_rows.to_list(),
+            },
             "tally": dataclasses.asdict(self.validation.tally),
             "history": self.history,
         }

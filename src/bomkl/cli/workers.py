@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from bomkl.cli.options import UsageError
+from bomkl.cli.options import UsageError, say
 from bomkl.cli.settings import RunSettings, stream_arguments
 
 if TYPE_CHECKING:
@@ -103,6 +103,7 @@ def _resume(job: Job, saved: Any, output: str) -> None:
     if notes is None:
         raise ValueError(f"{output}: was not written by 'bomkl train --workers', so there is no run to resume.")
     job.resume(saved.estimator, notes)
+    say(f"bomkl: skipped {job.done} rows that {output} has learned from before.")
 
 
 def _report(job: Job, seconds: float) -> None:
