@@ -9,8 +9,8 @@ from tests.lists import KERNELS
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, BudgetMKLClassifier, BudgetMKLRegressor, paper
 from bomkl.combiners import Uniform
-from bomkl.kernels import Exponential, Gaussian, Linear, Polynomial
-from bomkl.learners import BOGD, BPAS, PA, RBP, SPA, Forgetron, Perceptron, Projectron
+from bomkl.kernels import Cauchy, Exponential, Gaussian, Laplacian, Linear, Polynomial
+from bomkl.learners import BOGD, BPAS, FOGD, PA, RBP, SPA, Forgetron, Perceptron, Projectron
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -197,6 +197,45 @@ def test_rows_far_from_the_origin_keep_their_digits():
     X = rows() + 1e4
     model = BudgetMKLClassifier([Gaussian(0.5)], PA(), random_state=0).fit(X, labels(X - 1e4, 2))
     assert_same(model, X, 1e-7)
+
+
+def with_outlier(size):
+    """One column in which one row lies far out, and what to learn from it."""
+    X = np.random.default_rng(0).normal(size=(450, 1))
+    y = np.sin(3 * X[:, 0])
+    X[60] = size
+    return X, y
+
+
+@pytest.mark.parametrize("size", [1e7, 1e9, 1e12])
+@pytest.mark.parametrize("kernel", [Gaussian(0.5), Exponential(0.3), Cauchy(0.5)], ids=repr)
+def test_one_stored_row_that_lies_far_out(kernel, size):
+    X, y = with_outlier(size)
+    model = BudgetMKLRegressor([kernel], PA(), budget=100, random_state=0).fit(X[:70], y[:70])
+    assert size in model.support_vectors_
+    assert_same(model, np.vstack([X, X[60] * (1 + 1e-13)]), 1e-9)
+
+
+@pytest.mark.parametrize("size", [1e5, 1e8])
+def test_auto_with_one_row_that_lies_far_out(size):
+    X, y = with_outlier(size)
+    assert_same(AutoMKLRegressor(budget=100, random_state=0).partial_fit(X, y), X, 2e-5)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", [1e6, 1e12])
+def test_waves_of_rows_that_lie_far_out(size, dtype):
+    X = size * rows()
+    model = BudgetMKLClassifier([Gaussian(0.5), Laplacian(2.0)], FOGD(), dtype=dtype, random_state=0)
+    assert_same(model.fit(X, labels(X / size, 2)), X, 1e-6)
+
+
+def test_an_export_that_would_differ_is_refused():
+    model = AutoMKLClassifier(budget=40, random_state=0).fit(rows(), labels(rows(), 2))
+    with pytest.raises(ValueError, match=r"The ONNX model would differ from the estimator by .* tolerance=1e-13 times"):
+        to_onnx(model, tolerance=1e-13)
+    with pytest.raises(ValueError, match=r"'tolerance' parameter of to_onnx must be a finite number > 0"):
+        to_onnx(model, tolerance=0)
 
 
 def test_one_column_of_tiny_numbers():

@@ -200,12 +200,15 @@ public:
         });
     }
 
-    // Frequencies of a kernel where the rule learns from Fourier features: (frequency, column).
+    // Frequencies of a kernel where the rule learns from Fourier features: draws (frequency, column), and their factors.
     auto frequencies(int kernel) {
         const auto shared = read([](const auto& engine) { return engine.state().frequencies; });
         require(shared && kernel >= 0 && std::size_t(kernel) < engine_.config().kernels.size(),
                 "there are no such frequencies");
-        return to_numpy(shared->of(kernel), {std::size_t(shared->size()), std::size_t(engine_.features())});
+        const std::size_t n = shared->size();
+        const double* factors = shared->factors(kernel);
+        return nb::make_tuple(to_numpy(shared->draws(kernel), {n, std::size_t(engine_.features())}),
+                              to_numpy(std::vector<double>(factors, factors + n)));
     }
 
     // What read(engine) returns between two blocks.

@@ -47,12 +47,12 @@ public:
     const double* factors(int kernel) const { return factors_[kernel].data(); }
     double amplitude() const { return 1 / std::sqrt(double(n_)); }  // features have length 1, as k(x, x) is
 
-    // Frequencies of a kernel, one after another.
-    std::vector<double> of(int kernel) const {
+    // Draws of the frequencies of a kernel, one frequency after another.
+    std::vector<double> draws(int kernel) const {
         std::vector<double> out(std::size_t(n_) * features_);
         for (int r = 0; r < n_; ++r)
             for (int j = 0; j < features_; ++j)
-                out[std::size_t(r) * features_ + j] = factors_[kernel][r] * double(memory_[bases_[kernel]].data()[place(r, j)]);
+                out[std::size_t(r) * features_ + j] = double(memory_[bases_[kernel]].data()[place(r, j)]);
         return out;
     }
     std::size_t bytes() const {

@@ -154,7 +154,7 @@ class Gaussian(_DistanceKernel):
 
     def operators(self, on: Any) -> str:
         """Exponentials of squared distances."""
-        return str(on.exp(on.squared_distance, -1 / (2 * float(self.sigma) ** 2)))
+        return str(on.exp(on.squared_distance(float(self.sigma)), -1 / (2 * float(self.sigma) ** 2)))
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ class Exponential(_DistanceKernel):
 
     def operators(self, on: Any) -> str:
         """Exponentials of distances."""
-        return str(on.exp(on.add("Sqrt", on.squared_distance), -1 / float(self.sigma)))
+        return str(on.exp(on.add("Sqrt", on.squared_distance(float(self.sigma))), -1 / float(self.sigma)))
 
 
 @dataclass(frozen=True)
@@ -210,9 +210,8 @@ class Cauchy(_DistanceKernel):
 
     def operators(self, on: Any) -> str:
         """Reciprocals of squared distances."""
-        return str(
-            on.add("Reciprocal", on.add("Add", on.add("Mul", on.squared_distance, 1 / float(self.sigma) ** 2), 1.0))
-        )
+        relative = on.add("Mul", on.squared_distance(float(self.sigma)), 1 / float(self.sigma) ** 2)
+        return str(on.add("Reciprocal", on.add("Add", relative, 1.0)))
 
 
 @dataclass(frozen=True)

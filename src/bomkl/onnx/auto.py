@@ -24,11 +24,13 @@ from bomkl.auto.wide import WIDEST, WideLearner
 from bomkl.kernels import Gaussian, Kernel, Laplacian, Polynomial
 from bomkl.onnx.graph import Graph
 from bomkl.onnx.kernels import StoredRows
+from bomkl.onnx.sums import inner_products
 from bomkl.onnx.trees import boosted_scores, forest_scores
 from bomkl.onnx.views import Views
 
 # As in cpp/auto/combination.hpp and cpp/auto/losses.hpp.
 _STACK_CLIP, _SCORE_CLIP, _TINY = 6.0, 15.0, 1e-12
+_LOST = 8.0  # squared widths of a Gaussian from the origin: single precision keeps 1e-6 of a squared width
 
 
 def auto_scores(graph: Graph, estimator: Any) -> str:
@@ -77,9 +79,7 @@ def _component_scores(graph: Graph, views: Views, component: Any) -> str:
     means = regression.means()[:, : regression.rank]
     weights, constant = means[:, :-1].T, means[:, -1]
     if isinstance(features, KernelFeatures):
-        landmarks = features.landmark_rows()
-        stored = StoredRows(graph, views[features.geometry], landmarks)
-        columns = _kernel(stored, features.kernel, features.scale, len(landmarks))
+        columns = _kernel(graph, views[features.geometry], features)
         weights = features.whitening().astype(np.float64) @ weights
     else:
         names = features.geometries()
@@ -96,13 +96,30 @@ def _straightened(graph: Graph, scores: str, curve: NDArray[np.float64]) -> str:
     return graph.add("Add", graph.add("Mul", sinh, graph.number(unit / 2)), graph.number(start))
 
 
-def _kernel(stored: StoredRows, kind: str, scale: float, landmarks: int) -> str:
-    kernel: Kernel = Gaussian((2 * scale) ** -0.5)
-    if kind == "laplacian":
-        kernel = Laplacian(scale)
-    elif kind == "polynomial":
-        kernel = Polynomial(2, scale, 1.0)
-    return stored.kernel(kernel, np.arange(landmarks))
+def _kernel(graph: Graph, rows: str, features: KernelFeatures) -> str:
+    """Kernel values at the landmarks."""
+    landmarks = features.landmark_rows()
+    stored = StoredRows(graph, rows, landmarks)
+    kernel: Kernel = Gaussian((2 * features.scale) ** -0.5)
+    if features.kernel == "laplacian":
+        kernel = Laplacian(features.scale)
+    elif features.kernel == "polynomial":
+        kernel = Polynomial(2, features.scale, 1.0)
+    elif features.scale * float(features.norms.max()) > _LOST:
+        return _rough_gaussians(graph, stored, rows, features)
+    return stored.kernel(kernel, np.arange(len(landmarks)))
+
+
+def _rough_gaussians(graph: Graph, stored: StoredRows, rows: str, features: KernelFeatures) -> str:
+    """Gaussians of distances that single precision left few digits of, rounded as in `cpp/auto_features.hpp`."""
+    landmarks = features.landmark_rows()
+    products = inner_products(graph, rows, landmarks, np.float32)
+    squares = graph.rounded(graph.add("Mul", rows, rows))
+    length = inner_products(graph, squares, np.ones((1, landmarks.shape[1])), np.float32)
+    lengths = graph.rounded(graph.add("Add", length, graph.number(features.norms[: len(landmarks)])))
+    distance = graph.rounded(graph.add("Sub", lengths, graph.add("Mul", products, graph.number(2.0))))
+    above = graph.add("Max", distance, graph.number(0.0))
+    return stored.exp(above, -float(np.float32(features.scale)))
 
 
 def _combined(graph: Graph, S: str, parts: Combination, task: Task) -> str:

@@ -11,6 +11,7 @@ from bomkl.budget.config import kernel_name
 from bomkl.learners import FOGD
 from bomkl.onnx.graph import Graph
 from bomkl.onnx.kernels import StoredRows, is_exportable
+from bomkl.onnx.sums import inner_products
 
 
 def refuse_callables(estimator: Any) -> None:
@@ -77,13 +78,22 @@ def _vote_of(dtype: np.dtype[Any]) -> Callable[[Graph, str, Any, Any], str]:
 
 
 def _fourier_scores(graph: Graph, estimator: Any, part: Callable[[Graph, str, Any, Any], str]) -> str:
-    """Add the scores of functions that are weighted sums of waves; cosines are sines of a quarter turn more."""
+    """Add the scores of functions that are weighted sums of waves, rounded as in the engine: far out, all digits count.
+
+    A cosine is one less twice the squared sine of half the angle: runtimes have no cosine in double precision.
+    """
     weights, n = np.atleast_2d(estimator.kernel_weights_), estimator._learner().n_frequencies
     learned = estimator._engine.state()["feature_weights"].reshape(len(weights), -1, 2 * n) / np.sqrt(n)
     total = graph.repeated(np.zeros(len(weights)))
+    inner: dict[bytes, str] = {}  # of kernels with the same draws
     for i in np.flatnonzero(weights.any(axis=0)):
-        angles = graph.add("MatMul", graph.rows, graph.number(estimator._engine.frequencies(int(i)).T))
-        turned = graph.add("Add", angles, graph.number(np.pi / 2))
-        waves = graph.add("Sin", graph.add("Concat", turned, angles, axis=1))
+        draws, factors = estimator._engine.frequencies(int(i))
+        key = draws.tobytes()
+        if key not in inner:
+            inner[key] = inner_products(graph, graph.rows, draws, estimator._dtype)
+        angles = graph.add("Mul", inner[key], graph.number(factors))
+        half = graph.add("Sin", graph.add("Mul", angles, graph.number(0.5)))
+        cosines = graph.add("Sub", graph.number(1.0), graph.add("Mul", graph.number(2.0), graph.add("Mul", half, half)))
+        waves = graph.add("Concat", cosines, graph.add("Sin", angles), axis=1)
         total = graph.add("Add", total, part(graph, waves, learned[:, i].T, weights[:, i]))
     return total

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
+from bomkl._validation import check_positive
 from bomkl._version import __version__
 from bomkl.auto.estimator import AutoEstimator
 from bomkl.budget.estimator import EngineEstimator
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from bomkl.onnx.graph import Graph
 
 
-def to_onnx(estimator: Any) -> ModelProto:
+def to_onnx(estimator: Any, tolerance: float = 1e-5) -> ModelProto:
     """Export a fitted model to ONNX.
 
     The input is ``X``, a matrix of rows: of floats if a Budget model computes in float32, else of doubles. All outputs
@@ -29,6 +30,9 @@ def to_onnx(estimator: Any) -> ModelProto:
     ----------
     estimator : estimator of this package
         A fitted classifier or regressor of `bomkl`. Kernels that are Python functions cannot be exported.
+    tolerance : float, default=1e-5
+        How far the scores of the two may differ on rows that the estimator has stored, as a share of the spread of
+        these scores. If they differ by more, the export is refused.
 
     Returns
     -------
@@ -44,6 +48,7 @@ def to_onnx(estimator: Any) -> ModelProto:
     >>> [output.name for output in model.graph.output]
     ['label', 'margins']
     """
+    from bomkl.onnx.agreement import check_agreement
     from bomkl.onnx.auto import auto_scores
     from bomkl.onnx.budget import budget_scores
     from bomkl.onnx.graph import Graph
@@ -53,6 +58,7 @@ def to_onnx(estimator: Any) -> ModelProto:
             "to_onnx exports the classifiers and regressors of bomkl.budget, bomkl.paper and bomkl.auto. "
             f"Got {type(estimator).__name__} instead."
         )
+    check_positive("to_onnx", "tolerance", tolerance)
     check_is_fitted(estimator)
     estimator = estimator._now()
     is_auto = isinstance(estimator, AutoEstimator)
@@ -69,7 +75,9 @@ def to_onnx(estimator: Any) -> ModelProto:
             _add_probabilities(graph, scores, len(estimator.classes_))
     else:
         graph.output("prediction", graph.first_column(scores))
-    return graph.model(type(estimator).__name__, __version__)
+    model = graph.model(type(estimator).__name__, __version__)
+    check_agreement(model, estimator, tolerance)
+    return model
 
 
 def _add_labels(graph: Graph, scores: str, labels: NDArray[Any]) -> None:

@@ -15,6 +15,7 @@ from bomkl.onnx.graph import Graph
 # Where the engine takes exp(x) as zero: a vanishing kernel must vanish in both, for its sign is a vote.
 _VANISHES_BELOW = {np.dtype(np.float32): -124 * math.log(2), np.dtype(np.float64): -1020 * math.log(2)}
 _COLUMNS_AT_A_TIME = 8
+_FARTHEST = 512.0  # widths of a kernel from the centre: by products, squared distances keep 1e-10 of a squared width
 _ROUNDING = 1e-14  # of the sum of many products, relative to the size of the products
 
 
@@ -46,6 +47,7 @@ class StoredRows:
     def __init__(self, graph: Graph, rows: str, stored: NDArray[Any]) -> None:
         self._graph, self._rows, self._stored = graph, rows, stored
         self._exact = stored.astype(np.float64)
+        self._squared_distances: dict[bytes, str] = {}  # by the rows that are too far out for products
 
     def kernel(self, kernel: KernelLike, used: NDArray[np.intp]) -> str:
         """Kernel values of every row with those of the stored rows that are in use."""
@@ -60,23 +62,58 @@ class StoredRows:
         stored = graph.add("Transpose", graph.number(self._stored))
         return graph.add("MatMul", self._rows, stored)
 
-    @cached_property
-    def squared_distance(self) -> str:
-        """Squared distances, from the centre of the stored rows: so they lose the fewest digits.
+    def squared_distance(self, width: float) -> str:
+        """Squared distances for a kernel of some width.
 
-        What is left below rounding is no distance; the engine sums such feature by feature and gets next to zero. The
-        centre has few digits, so that whole numbers and short fractions stay exact: then rows at the same distance get
-        the same kernel value here, too, and opposite terms cancel as they do in the engine.
+        Products of rows give the distances, as the engine computes them, but lose digits: of a stored row at r from the
+        centre, 1e-16 r^2. Distances to the few rows that are too far out for the kernel are sums over the columns.
         """
-        graph = self._graph
-        centre = _with_few_digits(self._exact.mean(axis=0), self._exact.std(axis=0))
-        centred = self._exact - centre
-        rows = graph.add("Sub", self._rows, graph.number(centre))
+        far = np.linalg.norm(self._centred, axis=1) > _FARTHEST * width
+        key = far.tobytes()
+        if key not in self._squared_distances:
+            self._squared_distances[key] = self._distances_with(far)
+        return self._squared_distances[key]
+
+    def _distances_with(self, far: NDArray[np.bool_]) -> str:
+        if not far.any():
+            return self._by_products(self._centred)
+        by_columns = self._sums_over_columns(self._exact[far], "Mul")
+        if far.all():
+            return by_columns
+        both = self._graph.add("Concat", self._by_products(self._centred[~far]), by_columns, axis=1)
+        return self._graph.columns(both, np.argsort(np.argsort(far, kind="stable"), kind="stable"))
+
+    def _by_products(self, centred: NDArray[np.float64]) -> str:
+        """Squared distances as sums of products.
+
+        What is left below rounding is no distance; the engine sums such feature by feature and gets next to zero.
+        """
+        graph, rows = self._graph, self._centred_rows
         doubled = graph.add("MatMul", rows, graph.number(-2 * centred.T))
         lengths = graph.add("Add", self._squared_length(rows), graph.number((centred**2).sum(axis=1)))
         distance = graph.add("Add", doubled, lengths)
         noise = graph.add("Less", distance, graph.add("Mul", lengths, graph.number(_ROUNDING)))
         return graph.add("Where", noise, graph.number(0.0), distance)
+
+    @cached_property
+    def _centre(self) -> NDArray[np.float64]:
+        """Where most stored rows are: so distances lose the fewest digits.
+
+        The centre has few digits, so that whole numbers and short fractions stay exact: then rows at the same distance
+        get the same kernel value here, too, and opposite terms cancel as they do in the engine.
+        """
+        if not len(self._exact):
+            return np.zeros(self._exact.shape[1])
+        low, middle, high = np.quantile(self._exact, [0.25, 0.5, 0.75], axis=0, method="lower")
+        return _with_few_digits(middle, high - low)
+
+    @cached_property
+    def _centred(self) -> NDArray[np.float64]:
+        return self._exact - self._centre
+
+    @cached_property
+    def _centred_rows(self) -> str:
+        return self._graph.plus(self._rows, -self._centre)
 
     @cached_property
     def cosine(self) -> str:
@@ -89,13 +126,18 @@ class StoredRows:
 
     @cached_property
     def taxicab(self) -> str:
-        """Sums of absolute differences, a few columns at a time to bound the memory."""
+        """Sums of absolute differences."""
+        return self._sums_over_columns(self._exact, "Abs")
+
+    def _sums_over_columns(self, stored: NDArray[np.float64], operator: str) -> str:
+        """Add up absolute ("Abs") or squared ("Mul") differences, a few columns at a time to bound the memory."""
         graph, total = self._graph, ""
-        for begin in range(0, self._exact.shape[1], _COLUMNS_AT_A_TIME):
-            places = np.arange(begin, min(begin + _COLUMNS_AT_A_TIME, self._exact.shape[1]))
+        for begin in range(0, stored.shape[1], _COLUMNS_AT_A_TIME):
+            places = np.arange(begin, min(begin + _COLUMNS_AT_A_TIME, stored.shape[1]))
             rows = graph.add("Unsqueeze", graph.columns(self._rows, places), graph.integers([1]))
-            difference = graph.add("Abs", graph.add("Sub", rows, graph.number(self._exact[:, places])))
-            part = graph.add("ReduceSum", difference, graph.integers([2]), keepdims=0)
+            difference = graph.add("Sub", rows, graph.number(stored[:, places]))
+            sizes = graph.add(operator, *([difference] if operator == "Abs" else [difference, difference]))
+            part = graph.add("ReduceSum", sizes, graph.integers([2]), keepdims=0)
             total = graph.add("Add", total, part) if total else part
         return total
 
@@ -106,7 +148,8 @@ class StoredRows:
     def _columns(self, matrix: str, used: NDArray[np.intp]) -> str:
         return matrix if len(used) == len(self._stored) else self._graph.columns(matrix, used)
 
-    def _exp(self, distance: str, factor: float) -> str:
+    def exp(self, distance: str, factor: float) -> str:
+        """Exponentials that vanish where those of the engine do."""
         graph = self._graph
         exponent = graph.add("Mul", distance, graph.number(factor))
         vanishes = graph.add("Less", exponent, graph.number(_VANISHES_BELOW[self._stored.dtype]))
@@ -129,6 +172,10 @@ class _UsedRows:
     def __getattr__(self, name: str) -> str:
         return self._all._columns(getattr(self._all, name), self._used)
 
+    def squared_distance(self, width: float) -> str:
+        """Squared distances to the last digit that a kernel of some width can tell apart."""
+        return self._all._columns(self._all.squared_distance(width), self._used)
+
     def add(self, operator: str, *inputs: str | float) -> str:
         """Add an operator on results and numbers."""
         graph = self._all._graph
@@ -136,4 +183,4 @@ class _UsedRows:
 
     def exp(self, distance: str, factor: float) -> str:
         """Exponentials that vanish where those of the engine do."""
-        return self._all._exp(distance, factor)
+        return self._all.exp(distance, factor)

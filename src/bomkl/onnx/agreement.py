@@ -1,0 +1,64 @@
+"""The exported model and the original are compared before the export is handed out."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import ModelProto
+from onnx.reference import ReferenceEvaluator
+from sklearn.base import is_classifier
+
+_ROWS = 64  # stored rows to compare on, and as many between them
+_ROUNDING = 1e-12  # of scores in double precision, where they hardly differ from row to row
+
+
+def check_agreement(model: ModelProto, estimator: Any, tolerance: float) -> None:
+    """Refuse an export that differs from its estimator by more than a share of the spread of the scores.
+
+    Single precision, in which Auto models keep their features, can leave too few digits of scores that are small
+    differences of large terms. No export can repeat what is left of these.
+    """
+    rows = _rows(estimator)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a model that learned from a data frame gets rows without names
+        classifier = is_classifier(estimator)
+        scores = estimator.decision_function(rows) if classifier else estimator.predict(rows)
+        (exported,) = ReferenceEvaluator(model).run(["margins" if classifier else "prediction"], {"X": rows})
+    if getattr(estimator, "combination", "score") == "vote":
+        clear = _clear_votes(estimator, rows, tolerance)
+        exported, scores = exported[clear], scores[clear]
+    if not len(scores):
+        return
+    difference, spread = float(np.abs(exported - scores).max()), float(np.ptp(scores))
+    if not difference <= tolerance * spread + _ROUNDING * float(np.abs(scores).max()):
+        raise ValueError(
+            f"The ONNX model would differ from the estimator by {difference:.1g} on rows that it has stored, more than "
+            f"tolerance={tolerance:g} times the spread of the scores, {spread:.1g}: in the precision of the estimator "
+            "its scores have fewer digits than that. Export it with a larger tolerance, let a Budget model learn with "
+            'dtype="float64", or limit outliers before an Auto model learns from them.'
+        )
+
+
+def _clear_votes(estimator: Any, rows: NDArray[Any], tolerance: float) -> NDArray[np.bool_]:
+    """Rows on which no kernel has a score so close to zero that rounding decides its vote."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        each = np.abs(estimator._scores(rows, per_kernel=True))
+    clear = (each > tolerance * each.max(axis=0)) | (each == 0)
+    return np.asarray(clear.reshape(len(rows), -1).all(axis=1))
+
+
+def _rows(estimator: Any) -> NDArray[Any]:
+    """Take stored rows, the most extreme ones among them, and rows between; random ones where none are stored."""
+    stored = estimator.support_vectors_
+    stored = stored if isinstance(stored, np.ndarray) else stored.toarray()
+    rng = np.random.default_rng(0)
+    if not len(stored):
+        sizes = 10 ** rng.uniform(-2, 6, size=(_ROWS, 1))
+        return np.asarray(rng.normal(size=(_ROWS, estimator.n_features_in_)) * sizes, dtype=stored.dtype)
+    extreme = np.argsort(-np.abs(stored).max(axis=1))[: _ROWS // 4]
+    chosen = stored[np.append(extreme, rng.permutation(len(stored))[: _ROWS - len(extreme)])]
+    return np.vstack([chosen, (chosen / 2 + rng.permutation(chosen) / 2).astype(stored.dtype)])
