@@ -48,14 +48,11 @@ def test_onnx(cases, choose, new_model, record_property):
         cuts = np.quantile(y, [[0.5], [0.3, 0.7]][int(rng.integers(2))])
         try:
             model.partial_fit(X, y if numbers else np.digitize(y, cuts))
-        except ValueError as error:  # powers of outliers that are no numbers
-            assert "overflows" in str(error), error
-            continue
-        try:
             exported = to_onnx(model)
         except ValueError as error:
-            assert "would differ from the estimator" in str(error), error
-            refused += 1
+            if "overflows" not in str(error):  # powers of outliers, or steps that diverge
+                assert "would differ from the estimator" in str(error), error
+                refused += 1
             continue
         outliers = X[np.abs(X).max(axis=1) > 1000]
         rows = np.vstack([X[rng.permutation(len(X))[:60]], outliers, rng.normal(size=(60, X.shape[1]))])
