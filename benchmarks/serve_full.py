@@ -61,7 +61,7 @@ def fill(server: Server, folder: Path, megabytes: int) -> dict[str, Any]:
                     room = True
     ended = server.stop()
     log = Log(str(server.folder), read_only=True)
-    in_log = Counter(row[0] for entry in log.entries(0) for row in entry.rows)
+    in_log = Counter(row[0] for entry in log.entries() for row in entry.rows)
     problems = [line.problem for line in Replay(str(server.folder)).run() if not isinstance(line, Report)]
     log.close()
     return {

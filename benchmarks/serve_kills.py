@@ -123,7 +123,7 @@ def repeat_some(server: Server, clients: list[Client], chance: random.Random) ->
 def check(folder: Path, clients: list[Client], budget: int) -> dict[str, Any]:
     """Compare the log with what was acknowledged, and the model with one sequential run."""
     log = Log(str(folder), read_only=True)
-    entries = list(log.entries(0))
+    entries = list(log.entries())
     in_log = Counter(row[0] for entry in entries for row in entry.rows)
     acknowledged = {row["name"] for client in clients for _, body, _ in client.acknowledged for row in body["rows"]}
     unsure = {name for client in clients for name in client.unsure}
@@ -150,7 +150,7 @@ def check(folder: Path, clients: list[Client], budget: int) -> dict[str, Any]:
         "twice": sum(count > 1 for count in in_log.values()),
         "never_sent": len(set(in_log) - acknowledged - unsure),
         "snapshots_verified": verdicts,
-        "model_is_that_of_one_run": same and last.seq == log.seq,
+        "model_is_that_of_one_run": same and last.seq == log.end.seq,
         "log_intact": sqlite3.connect(folder / "log.sqlite").execute("PRAGMA integrity_check").fetchone()[0],
     }
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from bomkl.serve import bodies
+from bomkl.serve.entry import Entry
 from bomkl.serve.errors import RefusedError
 from bomkl.serve.learner import MICRO_BATCH, Learner
-from bomkl.serve.log import Entry, Log
+from bomkl.serve.log import Log
 from bomkl.serve.monitor import Monitor
 from bomkl.serve.start import Start, columns_of
 
@@ -99,7 +100,7 @@ def test_the_log_gives_back_every_bit(tmp_path):
     rows = [[value, "é\u2028\0\U0001f600", None, True, 10**30, 7] for value in [*numbers, 0.0, -0.0, 5e-324, 1e16]]
     log = Log(str(tmp_path))
     log.append(rows, list(range(len(rows))), 0.0)
-    (entry,) = log.entries(0)
+    (entry,) = log.entries()
     assert repr(entry.rows) == repr(rows)
     log.close()
 

@@ -144,10 +144,15 @@ def replay(
     data: Annotated[str, typer.Argument(help="Folder of a service; it may be running.", metavar="DIR")],
     output: Annotated[str | None, typer.Option("--output", "-o", help="Model file for the result.")] = None,
     json_lines: Annotated[bool, typer.Option("--json", help="Write JSON lines to standard output.")] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Cut off a damaged log at its last good entry, after asking.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Repair without asking.")] = False,
 ) -> None:
     """Learn again from the log of a service, and check its snapshots.
 
-    Every snapshot is compared with the result, bit for bit. The exit code is 1 if one is damaged or differs.
+    Every entry of the log must have the right checksum, and every snapshot is compared with the result, bit for bit.
+    The exit code is 1 if something is damaged or differs.
     """
     import dataclasses
 
@@ -159,6 +164,8 @@ def replay(
 
     if output is not None:
         check_output("--output", output, replaced=True)
+    if repair:
+        _repair(data, yes)
     run = Replay(data)
     wrong = 0
     if not json_lines:
@@ -179,6 +186,19 @@ def replay(
         fail(f"{wrong} snapshots are damaged or differ from the log", EXIT_FAILED)
     if not json_lines:
         print(f"rows\t{run.learner.monitor.rows}\nerror\t{run.learner.monitor.error:.6f}")
+
+
+def _repair(data: str, yes: bool) -> None:
+    from bomkl.serve.repair import repair, repairing
+
+    with repairing(data) as plan:
+        if plan is None:
+            print("The log is whole: there is nothing to repair.", file=sys.stderr)
+            return
+        print(plan, file=sys.stderr)
+        if not (yes or typer.confirm("Keep this and cut off the rest?", err=True)):
+            fail("nothing was changed", EXIT_FAILED)
+        print(f"The damaged log is kept as {repair(data, plan)}.", file=sys.stderr)
 
 
 def _not_installed(command: str, error: ModuleNotFoundError) -> None:

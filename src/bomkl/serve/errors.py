@@ -1,9 +1,13 @@
-"""What a request is refused with."""
+"""What a request, or a data folder, is refused with."""
 
 from __future__ import annotations
 
 import reprlib
 from typing import Any
+
+
+class LogError(ValueError):
+    """A folder that is not one of ours, is in use, is damaged, or has lost rows."""
 
 
 class RefusedError(Exception):

@@ -13,7 +13,7 @@ from sklearn.base import is_classifier
 
 from bomkl.evaluate import row_errors
 from bomkl.serve.columns import Columns
-from bomkl.serve.log import Entry
+from bomkl.serve.entry import ROOT, Entry, Place
 from bomkl.serve.monitor import Monitor
 
 MICRO_BATCH = 256  # rows learned at a time while predictions come: they wait for no more than that
@@ -31,10 +31,12 @@ class Learner:
         Figures about the rows learned so far.
     seq : int, default=0
         The last entry that was learned.
+    digest : bytes
+        Checksum of that entry.
     """
 
-    def __init__(self, estimator: Any, monitor: Monitor | None = None, seq: int = 0) -> None:
-        self.estimator, self.monitor, self.seq = estimator, monitor or Monitor(), seq
+    def __init__(self, estimator: Any, monitor: Monitor | None = None, seq: int = 0, digest: bytes = ROOT) -> None:
+        self.estimator, self.monitor, self.seq, self.digest = estimator, monitor or Monitor(), seq, digest
 
     @property
     def classifies(self) -> bool:
@@ -51,9 +53,14 @@ class Learner:
         """Rows of the log up to the last entry that was learned, those that the estimator refused included."""
         return self.monitor.rows + self.monitor.refused
 
+    @property
+    def place(self) -> Place:
+        """The place in the log after the last entry that was learned."""
+        return Place(self.seq, self.rows, self.digest)
+
     def copy(self) -> Self:
         """Return a learner that shares nothing with this one."""
-        return type(self)(copy.deepcopy(self.estimator), Monitor.restore(self.monitor.state()), self.seq)
+        return type(self)(copy.deepcopy(self.estimator), Monitor.restore(self.monitor.state()), self.seq, self.digest)
 
     # ------------------------------------------------------------ learning
 
@@ -82,7 +89,7 @@ class Learner:
             end = begin + self._rows_at_once(y[begin:], between())
             predictions += self._learn_rows(columns, rows[begin:end], y[begin:end])
             self.monitor.add_weights(self.kernel_weights)
-        self.seq = entries[-1].seq
+        self.seq, self.digest = entries[-1].seq, entries[-1].digest
         ends = np.cumsum([len(entry.labels) for entry in entries]).tolist()
         return [predictions[begin:end] for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
 

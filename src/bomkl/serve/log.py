@@ -2,6 +2,10 @@
 
 What is in the log after a commit survives a crash of the process and of the machine (write-ahead log,
 ``synchronous=FULL``). One thread owns a `Log`; the caller decides how many requests share a commit.
+
+Every row of every table has a checksum. That of an entry covers the entry before, so entries that are missing, changed,
+copied or in another order are noticed. The fact "end" tells with each commit where the chain ends, and the sum of the
+checksums of all other rows. A log that is refused is left as it is.
 """
 
 from __future__ import annotations
@@ -11,55 +15,35 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic_core import to_json
 
-_FORMAT = 1
-_TABLES = """
-CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS entries (
-    seq INTEGER PRIMARY KEY,        -- 1, 2, 3 ... without gaps
-    last_row INTEGER NOT NULL,      -- rows in the log up to and including this entry
-    at REAL NOT NULL,               -- seconds since 1970
-    body TEXT NOT NULL              -- JSON: [[cells of row 1, ...], [label of row 1, ...]]
-);
-CREATE TABLE IF NOT EXISTS keys (
-    key TEXT PRIMARY KEY,
-    seq INTEGER NOT NULL,
-    fingerprint TEXT NOT NULL,      -- of the request that came with the key first
-    reply TEXT                      -- NULL until the entry has been learned
-) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS keys_by_seq ON keys (seq);
-CREATE TABLE IF NOT EXISTS waiting (
-    id TEXT PRIMARY KEY,
-    at REAL NOT NULL,
-    cells TEXT NOT NULL             -- JSON: [cell, ...]
-) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS waiting_by_time ON waiting (at);
-"""
+from bomkl.serve.entry import Entry, Place, link, parse_body, row_checksum
+from bomkl.serve.errors import LogError
+from bomkl.serve.logfile import (
+    FORMAT,
+    STATEMENTS,
+    check_schema,
+    connect,
+    damaged,
+    explained,
+    identities,
+    is_new,
+    log_path,
+    text_of,
+)
+from bomkl.serve.mark import Mark
+from bomkl.serve.upgrade import is_old, upgrade
+
 _PRUNED_AT_ONCE = 1000  # entries; a longer transaction would hold up the rows that come meanwhile
-
-
-class LogError(ValueError):
-    """A folder that is not one of ours, is in use, or has lost rows."""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """Rows that came in one request."""
-
-    seq: int
-    last_row: int
-    rows: list[list[Any]]
-    labels: list[Any]
-
-    @property
-    def first_row(self) -> int:
-        """Rows in the log before this entry."""
-        return self.last_row - len(self.labels)
+# Rows are found through an index and then by their name: what can be read this way will be found later.
+_ROWS = {
+    "facts": "SELECT name, value, digest FROM facts ORDER BY name",
+    "keys": "SELECT key, seq, fingerprint, reply, digest FROM keys INDEXED BY keys_by_seq ORDER BY seq",
+    "waiting": "SELECT id, at, cells, digest FROM waiting INDEXED BY waiting_by_time ORDER BY at",
+}
 
 
 @dataclass(frozen=True)
@@ -71,31 +55,13 @@ class Known:
     reply: Any | None
 
 
-def log_path(folder: str | os.PathLike[str]) -> str:
-    """Path of the log in a data folder."""
-    return os.path.join(folder, "log.sqlite")
+@dataclass(frozen=True)
+class _State:
+    """What a transaction changes and `rollback` brings back."""
 
-
-def _connect(path: str, read_only: bool) -> sqlite3.Connection:
-    # Beside a log in use there is a write-ahead log. Where there is none, and none can be made, nobody is writing.
-    still = read_only and not os.access(os.path.dirname(path), os.W_OK) and not os.path.exists(f"{path}-wal")
-    name = f"{Path(path).resolve().as_uri()}{'?immutable=1' if still else ''}"
-    db = sqlite3.connect(name, timeout=10, isolation_level=None, check_same_thread=False, uri=True)
-    if read_only:
-        db.execute("PRAGMA query_only=ON")
-    return db
-
-
-def _identities(path: str) -> list[tuple[int, int] | None]:
-    """Tell the log and its write-ahead log from other files of the same names."""
-    found: list[tuple[int, int] | None] = []
-    for name in (path, f"{path}-wal"):
-        try:
-            status = os.stat(name)
-            found.append((status.st_dev, status.st_ino))
-        except OSError:
-            found.append(None)
-    return found
+    end: Place = field(default_factory=Place)
+    facts: dict[str, str] = field(default_factory=dict)
+    total: int = 0  # exclusive or of the checksums of all rows that are neither entries nor the fact "end"
 
 
 class Log:
@@ -107,135 +73,257 @@ class Log:
         The data folder.
     read_only : bool, default=False
         Whether only reading is wanted: that works beside a running service.
+    checked : bool, default=True
+        Whether a damaged log is refused; `entries` checks in any case.
     """
 
-    def __init__(self, folder: str, read_only: bool = False) -> None:
+    def __init__(self, folder: str, read_only: bool = False, checked: bool = True) -> None:
         self.path = log_path(folder)
-        if read_only and not os.path.exists(self.path):
+        there = os.path.exists(self.path)
+        if read_only and not there:
             raise LogError(f"{folder}: there is no log here. Name the folder that was given to 'bomkl serve --data'.")
-        with self._explained(), contextlib.ExitStack() as undo:
-            self._db = _connect(self.path, read_only)
-            undo.callback(self._db.close)
-            self._prepare(read_only)
-            self.seq, self.rows = self._before = self._end()
+        self._mark = Mark(f"{self.path}.end")
+        self._state = self._before = _State()
+        self._db = sqlite3.connect(":memory:")
+        with contextlib.ExitStack() as undo, explained(self.path, lambda: self._db):
+            marked = self._mark.read() if checked else None
+            undo.callback(lambda: self._db.close())
+            if there:
+                self._db = connect(self.path, True)
+                self._load(checked)
+            if checked:
+                self._compare(marked)
+            if not read_only:
+                self._db.close()
+                self._db = connect(self.path, False)
+                self._open_for_writing()
             undo.pop_all()
-        self._files = _identities(self.path)
+        self._files = identities(self.path)
 
-    def _prepare(self, read_only: bool) -> None:
-        tables = {name for (name,) in self._db.execute("SELECT name FROM sqlite_master")}
-        if tables and "facts" not in tables:  # nothing may be written to a file of someone else
-            raise LogError(f"{self.path}: not a log of bomkl serve: it has other tables.")
-        if not read_only:
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=FULL")
-            self._db.execute("PRAGMA wal_autocheckpoint=4000")
-            self._db.executescript(_TABLES)
-        version = self.fact("format")
-        if version is None and not read_only:
-            self.set_fact("format", _FORMAT)
-        elif version != _FORMAT:
-            raise LogError(f"{self.path}: format {version}, but this bomkl reads format {_FORMAT}.")
+    def _open_for_writing(self) -> None:
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=FULL")
+        self._db.execute("PRAGMA wal_autocheckpoint=4000")
+        self._db.execute("BEGIN IMMEDIATE")
+        if not self._state.facts:
+            for statement in STATEMENTS:
+                self._db.execute(statement)
+            self.set_fact("format", FORMAT)
+            self._write_end()
+        elif is_old(self._db):
+            upgrade(self._db, self.path, STATEMENTS)
+        self._db.execute("COMMIT")
+        self._mark.write(self.end)
 
-    @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Name the log in errors of SQLite."""
-        try:
-            yield
-        except sqlite3.OperationalError as error:  # such as a full disk, or a file that must not be written
-            raise LogError(f"{self.path}: cannot be used as the log ({error}).") from error
-        except sqlite3.DatabaseError as error:
-            raise LogError(f"{self.path}: not a log of bomkl serve, or damaged ({error}).") from error
+    def _load(self, checked: bool) -> None:
+        """Read what a log holds beside its entries, all at one moment: a service may be writing."""
+        if is_new(self._db, self.path):
+            return
+        if is_old(self._db):
+            copy = sqlite3.connect("", isolation_level=None, check_same_thread=False)  # a file that SQLite deletes
+            self._db.backup(copy)
+            self._db.close()
+            self._db = copy
+            copy.text_factory = text_of
+            upgrade(copy, self.path, STATEMENTS, checked)
+        else:
+            check_schema(self._db, self.path)
+        facts, total = {}, 0
+        self._db.execute("BEGIN")
+        for table in _ROWS:
+            for (name, *values), digest, good in self.rows_of(table):
+                if checked and not good:
+                    raise self._damaged(f"the checksum of {name!r} in its table {table!r} is wrong", digest)
+                if table == "facts" and good:
+                    facts[name] = values[0]
+                if good and (table, name) != ("facts", "end"):
+                    total ^= int.from_bytes(digest, "big")
+        self._state = _State(facts=facts, total=total)
+        if checked:
+            self._check_facts()
+        self._db.execute("COMMIT")
 
-    def _end(self) -> tuple[int, int]:
-        last = self._db.execute("SELECT seq, last_row FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
-        if last is None:
-            last = self.fact("pruned_through") or (0, 0)
-        return int(last[0]), int(last[1])
+    def _check_facts(self) -> None:
+        facts = self._state.facts
+        for name in ("format", "end"):
+            if name not in facts:
+                raise self._damaged(f"its fact {name!r} is missing")
+        if self.fact("format") != FORMAT:
+            raise LogError(
+                f"{self.path}: format {self.fact('format')}, but this bomkl reads formats 1 and {FORMAT}. "
+                "Use a newer bomkl."
+            )
+        seq, rows, digest, expected = self.fact("end")
+        self._state = replace(self._state, end=Place(seq, rows, bytes.fromhex(digest)))
+        if self._state.total != expected:
+            raise self._damaged("a fact, a key or a row that waits for its label is missing, or is one of another time")
+        if self.place_of(seq) != self.end:
+            raise self._damaged(f"its last entry is not entry {seq} as it was written")
+
+    def rows_of(self, table: str) -> Iterator[tuple[tuple[Any, ...], Any, bool]]:
+        """Rows of a table other than the entries, their checksums, and whether these are right."""
+        for *values, digest in self._db.execute(_ROWS[table]):
+            yield tuple(values), digest, row_checksum(*values) == digest
+
+    def _compare(self, marked: Place | None) -> None:
+        """Compare the end of the log with the end that was written down beside it."""
+        if marked is None:
+            return
+        if marked.seq > self.end.seq:
+            raise LogError(
+                f"{self.path}: rows that were acknowledged are missing. It ends with entry {self.end.seq}, but "
+                f"according to {self._mark.path} there were {marked.seq} entries with {marked.rows} rows. Put back the "
+                "log that belongs here; or, to go on without these rows, use 'bomkl replay DIR --repair'."
+            )
+        if marked.seq >= self.start.seq and self.place_of(marked.seq) != marked:
+            raise self._damaged(f"entry {marked.seq} is not the one that {self._mark.path} tells of", marked.digest)
+
+    def _damaged(self, problem: str, needle: object = None) -> LogError:
+        return damaged(self.path, problem, needle)
 
     # ------------------------------------------------------------ transactions
 
+    @property
+    def start(self) -> Place:
+        """The place before the first entry that has not been pruned."""
+        pruned = self.fact("pruned_through")
+        return Place() if pruned is None else Place(pruned[0], pruned[1], bytes.fromhex(pruned[2]))
+
+    @property
+    def end(self) -> Place:
+        """The place after the last entry."""
+        return self._state.end
+
     def begin(self) -> None:
         """Start a transaction; nothing is written until `commit`."""
-        self._before = self.seq, self.rows
-        if _identities(self.path) != self._files:  # SQLite would go on with files that no restart will find
+        self._before = self._state
+        if identities(self.path) != self._files:  # SQLite would go on with files that no restart will find
             raise sqlite3.OperationalError("its file was deleted or replaced while the service used it")
         self._db.execute("BEGIN IMMEDIATE")
 
     def commit(self) -> None:
         """Return when everything since `begin` is safe on the disk."""
+        if self._state is not self._before:
+            self._write_end()
         self._db.execute("COMMIT")
+        self._mark.write(self.end)
 
     def rollback(self) -> None:
         """Undo everything since `begin`."""
-        self.seq, self.rows = self._before  # known without the disk: a wrong number would leave a gap in the log
+        self._state = self._before  # known without the disk: a wrong number would leave a gap in the log
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the files."""
         self._db.close()
+        self._mark.close()
+
+    def _write_end(self) -> None:
+        end = json.dumps([self.end.seq, self.end.rows, self.end.digest.hex(), self._state.total])
+        self._db.execute("INSERT OR REPLACE INTO facts VALUES ('end', ?, ?)", (end, row_checksum("end", end)))
+
+    def insert(self, table: str, *values: Any) -> None:
+        """Add a row with its checksum."""
+        digest = row_checksum(*values)
+        self._db.execute(f"INSERT INTO {table} VALUES ({'?, ' * len(values)}?)", (*values, digest))
+        self._count(digest)
+
+    def _delete(self, table: str, where: str, *values: Any) -> int:
+        """Delete rows; returns how many."""
+        for (digest,) in self._db.execute(f"SELECT digest FROM {table} WHERE {where}", values).fetchall():
+            self._count(digest)
+        return self._db.execute(f"DELETE FROM {table} WHERE {where}", values).rowcount
+
+    def _count(self, digest: bytes) -> None:
+        """Add a checksum to the sum, or take it away."""
+        self._state = replace(self._state, total=self._state.total ^ int.from_bytes(digest, "big"))
 
     # ------------------------------------------------------------ facts
 
     def fact(self, name: str) -> Any:
         """Return a value stored under a name, or None."""
-        try:
-            found = self._db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
-        except sqlite3.OperationalError as error:
-            if "no such table" in str(error):
-                return None
-            raise
-        return None if found is None else json.loads(found[0])
+        text = self._state.facts.get(name)
+        return None if text is None else json.loads(text)
 
     def set_fact(self, name: str, value: Any) -> None:
         """Store a value under a name."""
-        self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, json.dumps(value)))
+        text = json.dumps(value)
+        self._delete("facts", "name = ?", name)
+        self.insert("facts", name, text)
+        self._state = replace(self._state, facts={**self._state.facts, name: text})
 
     # ------------------------------------------------------------ entries
 
     def append(self, rows: list[list[Any]], labels: list[Any], at: float) -> Entry:
         """Add rows at the end."""
-        body = to_json([rows, labels], inf_nan_mode="constants").decode()
-        entry = Entry(self.seq + 1, self.rows + len(labels), rows, labels)
-        self._db.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", (entry.seq, entry.last_row, at, body))
-        self.seq, self.rows = entry.seq, entry.last_row
-        return entry
+        body = to_json([rows, labels], inf_nan_mode="constants")
+        place = self.append_body(body, len(labels), at)
+        return Entry(place.seq, place.rows, rows, labels, place.digest)
 
-    def entries(self, after: int) -> Iterator[Entry]:
-        """Entries after number `after`, in order; raises `LogError` where one is missing."""
-        expected = after + 1
+    def append_body(self, body: bytes, rows: int, at: float) -> Place:
+        """Add rows that are in the form of the log already."""
+        seq, last_row = self.end.seq + 1, self.end.rows + rows
+        digest = link(self.end.digest, seq, last_row, at, body)
+        self._db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", (seq, last_row, at, digest, body.decode()))
+        self._state = replace(self._state, end=Place(seq, last_row, digest))
+        return self.end
+
+    def entries(self, after: Place | None = None) -> Iterator[Entry]:
+        """Entries after a place, by default all, in order; raises `LogError` where one is missing or damaged."""
+        for place, _, body, before in self.bodies(self.start if after is None else after):
+            try:
+                rows, labels = parse_body(body, before, place.rows)
+            except ValueError as error:
+                raise self._damaged(f"entry {place.seq}: {error}", place.digest) from error
+            yield Entry(place.seq, place.rows, rows, labels, place.digest)
+
+    def bodies(self, after: Place) -> Iterator[tuple[Place, float, bytes, int]]:
+        """Return the place after each entry, its time, its rows in the form of the log, and the rows before it."""
+        place = after
         while True:
-            with self._explained():
+            with explained(self.path, lambda: self._db, f"entry {place.seq + 1}: "):
                 part = self._db.execute(
-                    "SELECT seq, last_row, body FROM entries WHERE seq >= ? ORDER BY seq LIMIT 16", (expected,)
+                    "SELECT seq, last_row, at, digest, CAST(body AS BLOB) FROM entries WHERE seq > ? "
+                    "ORDER BY seq LIMIT 16",
+                    (place.seq,),
                 ).fetchall()
+            if not part and place.seq < self.end.seq:
+                raise self._damaged(f"entry {place.seq + 1} is missing", place.digest)
             if not part:
                 return
-            for seq, last_row, body in part:
-                if seq != expected:
-                    raise LogError(f"{self.path}: entry {expected} is missing: the next one is {seq}.")
-                try:
-                    rows, labels = json.loads(body)
-                except (TypeError, ValueError) as error:
-                    raise LogError(f"{self.path}: entry {seq} is damaged ({error}).") from error
-                yield Entry(seq, last_row, rows, labels)
-                expected += 1
+            for seq, last_row, at, digest, body in part:
+                if seq != place.seq + 1:
+                    raise self._damaged(f"entry {place.seq + 1} is missing: the next one is {seq}", digest)
+                if link(place.digest, seq, last_row, at, body) != digest:
+                    raise self._damaged(f"the checksum of entry {seq} is wrong", digest)
+                before, place = place.rows, Place(seq, last_row, digest)
+                yield place, at, body, before
 
-    def first_seq(self) -> int:
-        """Return the number of the first entry that has not been pruned."""
-        pruned = self.fact("pruned_through")
-        return 1 if pruned is None else int(pruned[0]) + 1
+    def start_after(self, place: Place) -> None:
+        """Let an empty log begin after a place: a snapshot has learned what came before."""
+        self._state = replace(self._state, end=place)
+        self.set_fact("pruned_through", [place.seq, place.rows, place.digest.hex()])
+
+    def place_of(self, seq: int) -> Place:
+        """Return the place after an entry."""
+        if seq == self.start.seq:
+            return self.start
+        found = self._db.execute("SELECT seq, last_row, digest FROM entries WHERE seq = ?", (seq,)).fetchone()
+        if found is None:
+            raise self._damaged(f"entry {seq} is missing")
+        return Place(*found)
 
     def prune(self, through: int) -> bool:
         """Delete some of the entries up to number `through`, and their keys; True when none is left."""
-        begin = self.first_seq()
+        begin = self.start.seq + 1
         end = min(through, begin + _PRUNED_AT_ONCE - 1)
         if end < begin:
             return True
-        row = self._db.execute("SELECT last_row FROM entries WHERE seq = ?", (end,)).fetchone()
+        place = self.place_of(end)
         self._db.execute("DELETE FROM entries WHERE seq <= ?", (end,))
-        self._db.execute("DELETE FROM keys WHERE seq <= ?", (end,))
-        self.set_fact("pruned_through", [end, row[0]])
+        self._delete("keys", "seq <= ?", end)
+        self.set_fact("pruned_through", [place.seq, place.rows, place.digest.hex()])
         return end == through
 
     # ------------------------------------------------------------ keys
@@ -247,11 +335,14 @@ class Log:
 
     def remember(self, key: str, seq: int, fingerprint: str) -> None:
         """Note that an entry came with a key."""
-        self._db.execute("INSERT INTO keys VALUES (?, ?, ?, NULL)", (key, seq, fingerprint))
+        self.insert("keys", key, seq, fingerprint, None)
 
     def set_reply(self, seq: int, reply: Any) -> None:
         """Note what was answered to the request of an entry."""
-        self._db.execute("UPDATE keys SET reply = ? WHERE seq = ?", (json.dumps(reply), seq))
+        found = self._db.execute("SELECT key, fingerprint FROM keys WHERE seq = ?", (seq,)).fetchall()
+        self._delete("keys", "seq = ?", seq)
+        for key, fingerprint in found:
+            self.insert("keys", key, seq, fingerprint, json.dumps(reply))
 
     def unanswered(self, after: int) -> set[int]:
         """Numbers of entries that came with a key and whose answer is not stored."""
@@ -262,7 +353,8 @@ class Log:
 
     def wait_for_label(self, identifier: str, cells: list[Any], at: float) -> None:
         """Keep a row until its label comes."""
-        self._db.execute("INSERT OR REPLACE INTO waiting VALUES (?, ?, ?)", (identifier, at, json.dumps(cells)))
+        self.stop_waiting(identifier)
+        self.insert("waiting", identifier, at, json.dumps(cells))
 
     def waiting_row(self, identifier: str) -> list[Any] | None:
         """Find a row that waits for its label."""
@@ -271,7 +363,7 @@ class Log:
 
     def stop_waiting(self, identifier: str) -> None:
         """Forget a row whose label has come."""
-        self._db.execute("DELETE FROM waiting WHERE id = ?", (identifier,))
+        self._delete("waiting", "id = ?", identifier)
 
     def count_waiting(self) -> int:
         """Count the rows that wait for their label."""
@@ -279,6 +371,4 @@ class Log:
 
     def expire(self, before: float) -> int:
         """Forget rows that began to wait before a time; returns how many."""
-        return self._db.execute(
-            "DELETE FROM waiting WHERE id IN (SELECT id FROM waiting WHERE at < ? LIMIT 1000)", (before,)
-        ).rowcount
+        return self._delete("waiting", "id IN (SELECT id FROM waiting WHERE at < ? ORDER BY at, id LIMIT 1000)", before)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from bomkl import modelfile
+from bomkl.serve.errors import LogError
 from bomkl.serve.learner import Learner
-from bomkl.serve.log import Log, LogError
+from bomkl.serve.log import Log
 from bomkl.serve.snapshots import Snapshot, Snapshots, same_model
 from bomkl.serve.start import base, stored_columns
 
@@ -64,16 +65,16 @@ class Replay:
         self._log = Log(folder, read_only=True)
         self.snapshots = Snapshots(folder).list()
         self.learner: Learner = base(folder, self._log)
-        self.rows = self._log.rows - self.learner.rows
+        self.rows = self._log.end.rows - self.learner.rows
 
     def run(self, learned: Callable[[int], Any] = lambda rows: None) -> Iterator[Report | Verdict]:
         """Learn entry by entry; `learned` is told how many rows each had."""
         learner, columns, reported = self.learner, stored_columns(self._log), 0
-        last = self._log.seq
+        last = self._log.end.seq
         waiting = [each for each in self.snapshots if learner.seq <= each.seq <= last]
         while waiting and waiting[0].seq == learner.seq:
             yield Verdict(waiting[0], self._compare(waiting.pop(0)))
-        for entry in self._log.entries(learner.seq):
+        for entry in self._log.entries(learner.place):
             if entry.seq > last:
                 break
             if columns is None:  # they are written with the first row
@@ -98,8 +99,8 @@ class Replay:
 
     def _compare(self, snapshot: Snapshot) -> str | None:
         try:
-            read = Snapshots(self.folder).read(snapshot)
-        except (modelfile.ModelFileError, OSError) as error:
+            read = Snapshots(self.folder).read(snapshot, self._log)
+        except (modelfile.ModelFileError, LogError, OSError) as error:
             return str(error)
         if not hasattr(self.learner.estimator, "score_and_learn"):
             return None if read.monitor.rows == 0 else "it has rows that the log has not"

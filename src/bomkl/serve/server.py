@@ -20,8 +20,10 @@ from bomkl._files import BusyError, locked
 from bomkl.progress import progress_bar
 from bomkl.serve.app import make_app
 from bomkl.serve.connection import Connection
+from bomkl.serve.errors import LogError
 from bomkl.serve.guard import LOOPBACK
-from bomkl.serve.log import Log, LogError, log_path
+from bomkl.serve.log import Log
+from bomkl.serve.logfile import log_path
 from bomkl.serve.service import Service, ServiceSettings, learned
 from bomkl.serve.snapshots import Snapshots
 from bomkl.serve.start import Start, catch_up, newest, set_up
@@ -118,7 +120,7 @@ def open_service(folder: str, start: Start, model_file: str | None, settings: Se
         os.unlink(path)
     learner = newest(folder, log)
     unanswered = log.unanswered(learner.seq)
-    behind = log.rows - learner.rows
+    behind = log.end.rows - learner.rows
     with progress_bar(behind, "learning the rows after the last snapshot", "row") as bar:
 
         def note(entries: list[Any], predictions: list[list[Any]]) -> None:

@@ -24,10 +24,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from bomkl.serve.columns import Columns
+from bomkl.serve.entry import Entry
 from bomkl.serve.errors import RefusedError
 from bomkl.serve.learner import BULK_BATCH, MICRO_BATCH, Learner
 from bomkl.serve.ledger import Ledger
-from bomkl.serve.log import Entry, Known, Log
+from bomkl.serve.log import Known, Log
 from bomkl.serve.snapshots import Snapshots
 from bomkl.serve.start import takes_tables
 from bomkl.serve.work import Work

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from bomkl import modelfile
+from bomkl.serve.errors import LogError
 from bomkl.serve.learner import Learner
+from bomkl.serve.log import Log
 from bomkl.serve.monitor import Monitor
 
 _NAME = re.compile(r"(\d{20})-(\d{20})\.bomkl")  # entries, rows
@@ -57,36 +59,41 @@ class Snapshots:
             os.mkdir(self.folder)  # and not the data folder: without it, there is no log
         seq, rows = learner.seq, learner.rows
         path = os.path.join(self.folder, f"{seq:020}-{rows:020}.bomkl")
-        modelfile.save(learner.estimator, path, {"seq": seq, "monitor": learner.monitor.state()})
+        notes = {"seq": seq, "digest": learner.digest.hex(), "monitor": learner.monitor.state()}
+        modelfile.save(learner.estimator, path, notes)
         return Snapshot(seq, rows, path)
 
-    def read(self, snapshot: Snapshot) -> Learner:
-        """Read a snapshot; raises `modelfile.ModelFileError` if it is damaged."""
+    def read(self, snapshot: Snapshot, log: Log, compared: bool = True) -> Learner:
+        """Read a snapshot of a log.
+
+        Raises `modelfile.ModelFileError` if it is damaged and, if it is `compared`, `LogError` if the log has other
+        entries than it learned.
+        """
         model = modelfile.read(snapshot.path)
+        if model.notes.get("seq", snapshot.seq) != snapshot.seq:
+            raise modelfile.ModelFileError(f"{snapshot.path}: holds entry {model.notes['seq']}: it was renamed.")
         try:
-            if model.notes["seq"] != snapshot.seq:
-                raise modelfile.ModelFileError(f"{snapshot.path}: holds entry {model.notes['seq']}: it was renamed.")
-            return Learner(model.estimator, Monitor.restore(model.notes["monitor"]), snapshot.seq)
+            known = "digest" in model.notes  # version 0.2.0 did not write it
+            digest = bytes.fromhex(model.notes["digest"]) if known else log.place_of(snapshot.seq).digest
+            learner = Learner(model.estimator, Monitor.restore(model.notes["monitor"]), snapshot.seq, digest)
         except (LookupError, TypeError, AttributeError) as error:
             raise modelfile.ModelFileError(f"{snapshot.path}: is not a snapshot of bomkl serve ({error!r}).") from error
+        if compared and learner.place != log.place_of(snapshot.seq):
+            raise LogError(
+                f"{snapshot.path}: has learned another entry {snapshot.seq}, or another number of rows, than "
+                f"{log.path} has. One of them is damaged or belongs to another folder: 'bomkl replay DIR' tells which."
+            )
+        return learner
 
-    def newest_good(self, first_seq: int, last_seq: int) -> Learner | None:
-        """Read the newest snapshot that is not damaged and from which the log goes on; None if there is none.
-
-        Parameters
-        ----------
-        first_seq : int
-            The first entry the log still has.
-        last_seq : int
-            The last entry of the log.
-        """
+    def newest_good(self, log: Log) -> Learner | None:
+        """Read the newest snapshot that is not damaged and from which the log goes on; None if there is none."""
         for snapshot in reversed(self.list()):
             try:
-                if not first_seq - 1 <= snapshot.seq <= last_seq:
+                if not log.start.seq <= snapshot.seq <= log.end.seq:
                     raise modelfile.ModelFileError(
-                        f"{snapshot.path}: the log has entries {first_seq} to {last_seq} only."
+                        f"{snapshot.path}: the log has entries {log.start.seq + 1} to {log.end.seq} only."
                     )
-                return self.read(snapshot)
+                return self.read(snapshot, log)
             except (modelfile.ModelFileError, OSError) as error:
                 print(f"bomkl: {error} Going back to the snapshot before.", file=sys.stderr)
         return None

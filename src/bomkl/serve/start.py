@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
+from pydantic import Field, TypeAdapter, ValidationError
 from sklearn.base import is_classifier
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, modelfile
 from bomkl.serve.columns import Columns
+from bomkl.serve.entry import Entry
+from bomkl.serve.errors import LogError
 from bomkl.serve.learner import BULK_BATCH, Learner
-from bomkl.serve.log import Entry, Log, LogError
+from bomkl.serve.log import Log
 from bomkl.serve.snapshots import Snapshots
 
 FRESH = "auto"
+_Fact = TypeVar("_Fact", "Start", Columns)
 
 
 @dataclass(frozen=True)
@@ -37,15 +42,17 @@ class Start:
     """
 
     model: str = FRESH
-    task: str = "auto"
-    budget: int = 1000
-    drift: str | None = None
-    random_state: int = 0
+    task: Annotated[str, Field(pattern="^(auto|classify|regress)$")] = "auto"
+    budget: Annotated[int, Field(ge=1)] = 1000
+    drift: Annotated[str | None, Field(pattern="^adapt$")] = None
+    random_state: Annotated[int, Field(ge=0, lt=2**32)] = 0
 
     @classmethod
     def of(cls, log: Log) -> Start:
         """Return what a folder started from."""
-        return cls(**log.fact("start"))
+        if log.fact("start") is None:
+            raise LogError(f"{log.path}: is damaged: it does not say what model it started from.")
+        return _checked(log, "start", cls)
 
     def estimator(self, labels: str | None) -> Any:
         """Make the fresh model that learns labels of a kind."""
@@ -63,8 +70,8 @@ def set_up(folder: str, log: Log, start: Start, model_file: str | None) -> None:
     if model_file is not None:
         with open(model_file, "rb") as file:
             start = replace(Start(), model=hashlib.file_digest(file, "sha256").hexdigest())
-    if (before := log.fact("start")) is not None:
-        if difference := Start(**before).difference(start):
+    if log.fact("start") is not None:
+        if difference := Start.of(log).difference(start):
             raise LogError(
                 f"{folder}: was started with other options ({difference}). Use the same options, or another folder."
             )
@@ -111,37 +118,49 @@ def takes_tables(estimator: Any) -> bool:
 
 def stored_columns(log: Log) -> Columns | None:
     """Return what is known of the rows of a folder."""
-    stored = log.fact("columns")
-    return None if stored is None else Columns(**stored)
+    return None if log.fact("columns") is None else _checked(log, "columns", Columns)
+
+
+def _checked(log: Log, name: str, kind: type[_Fact]) -> _Fact:
+    """Read a fact; it must have the fields of a class, and their types."""
+    try:
+        stored = kind(**(log.fact(name) or {}))
+        return TypeAdapter(kind).validate_json(json.dumps(asdict(stored)), strict=True)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        problem = f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}"
+    except TypeError as error:
+        problem = str(error)
+    raise LogError(f"{log.path}: is damaged: its fact {name!r} is not one that bomkl serve writes ({problem}).")
 
 
 def base(folder: str, log: Log) -> Learner:
     """Return the model before the first entry that the log still has."""
-    snapshots, first = Snapshots(folder), log.first_seq()
+    snapshots, before = Snapshots(folder), log.start.seq
     for snapshot in snapshots.list():
-        if snapshot.seq == first - 1:
-            return snapshots.read(snapshot)
+        if snapshot.seq == before:
+            return snapshots.read(snapshot, log)
     start = Start.of(log)
-    if first > 1 or start.model != FRESH:
-        raise LogError(f"{folder}: the snapshot before entry {first} of the log is missing.")
+    if before > 0 or start.model != FRESH:
+        raise LogError(f"{folder}: the snapshot before entry {before + 1} of the log is missing.")
     return Learner(start.estimator)
 
 
 def newest(folder: str, log: Log) -> Learner:
     """Return the newest good snapshot, or failing that the model before the first entry."""
-    if ahead := [each for each in Snapshots(folder).list() if each.seq > log.seq]:
+    if ahead := [each for each in Snapshots(folder).list() if each.seq > log.end.seq]:
         raise LogError(
-            f"{folder}: rows that were acknowledged are missing from the log. It ends with entry {log.seq}, but "
+            f"{folder}: rows that were acknowledged are missing from the log. It ends with entry {log.end.seq}, but "
             f"{ahead[-1].path} has learned entry {ahead[-1].seq}. Put back the log that belongs to the snapshots; or, "
-            f"to go on without these rows, delete the snapshots after entry {log.seq}."
+            f"to go on without these rows, delete the snapshots after entry {log.end.seq}."
         )
-    return Snapshots(folder).newest_good(log.first_seq(), log.seq) or base(folder, log)
+    return Snapshots(folder).newest_good(log) or base(folder, log)
 
 
 def catch_up(learner: Learner, log: Log, learned: Callable[[list[Entry], list[list[Any]]], None]) -> None:
     """Learn the entries of the log that a model has not learned yet; `learned` is called with each group of them."""
     columns = stored_columns(log)
-    for entries in _groups(log.entries(learner.seq)):
+    for entries in _groups(log.entries(learner.place)):
         if columns is None:  # they are written with the first row
             raise LogError(f"{log.path}: is damaged: its columns are missing.")
         learned(entries, learner.learn(entries, columns))

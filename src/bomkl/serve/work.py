@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bomkl.serve.columns import Columns
-from bomkl.serve.log import Entry
+from bomkl.serve.entry import Entry
 
 
 @dataclass
