@@ -111,14 +111,10 @@ def test_rows_as_dicts_and_tables_of_other_makes(kind):
     ("change", "message"),
     [
         (
-            lambda X: X.assign(size=["big"] + [1.0] * (len(X) - 1)),
-            "'size' must hold finite numbers. Got 'big' in row 0",
+            lambda X: X.assign(size=[1.0] * (len(X) - 1) + [np.inf]),
+            "'size' must hold finite numbers. Got inf in row",
         ),
-        (lambda X: X.assign(when="soon"), "'when' must hold dates .* Got 'soon' in row 0"),
-        (lambda X: X.drop(columns="city"), "city"),
-        (lambda X: X.assign(town="Oslo"), "town"),
-        (lambda X: X[["city", "size", "when"]], "order"),
-        (lambda X: [{"size": 1.0, "town": "Oslo"}] * len(X), "'town' was not there before"),
+        (lambda X: X.assign(city=[["Oslo"]] * len(X)), "'city' must hold numbers, texts, .* Got .* in row 0"),
         (lambda X: X.to_numpy(), "learned from a table and needs one with the columns"),
     ],
 )

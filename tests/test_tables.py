@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from bomkl.tables import TableEncoder
-from bomkl.tables.cells import category, days, kind_of_cells, number
+from bomkl.tables.cells import category, days, kind_of, number
 from bomkl.tables.conditional import residuals
 from bomkl.tables.errors import TableError
 from bomkl.tables.neighbours import CLOSE, RECENT, neighbours
@@ -349,15 +349,11 @@ def test_memory_is_bounded():
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({"size": ["big"], "city": ["Oslo"]}, "'size' must hold finite numbers. Got 'big' in row 0"),
         ({"size": [1.0, math.inf], "city": ["Oslo", "Bonn"]}, "'size' must hold finite numbers. Got inf in row 1"),
         (
             {"size": [1.0], "city": [["Oslo"]]},
-            "'city' must hold texts, numbers, truth values or dates. Got .* in row 0",
+            "'city' must hold numbers, texts, truth values or dates. Got .* in row 0",
         ),
-        ({"size": [1.0], "city": ["Oslo"], "age": [3]}, "'age' was not there before"),
-        ({"size": [1.0]}, "'city' is missing"),
-        ([{"size": 1.0, "city": "Oslo"}, {"town": "Bonn"}], "'town' in row 1 is not one of the first row"),
         ({"size": [1.0, 2.0], "city": ["Oslo"]}, "of one length"),
     ],
 )
@@ -441,7 +437,7 @@ def test_cells():
     assert category(True) == "True"
     assert category("  ") is None
     assert category("x" * 500) != category("x" * 501)
-    assert kind_of_cells(["2024-01-01", "soon"], "t") == "category"
+    assert [kind_of(cell) for cell in ("2024-01-01", "soon", "True", 3)] == ["date", "category", "boolean", "number"]
 
 
 @pytest.mark.parametrize("wrong", [None, 3.0, pd.Series([1.0])])

@@ -10,6 +10,8 @@ from sklearn.utils.validation import validate_data
 
 from bomkl._validation import check_not_masked, parameter_error, validated
 from bomkl.tables import TableEncoder
+from bomkl.tables.early import Room
+from bomkl.tables.errors import TableError
 from bomkl.tables.frames import Table, is_table, read_table
 from bomkl.tables.learned import Update
 
@@ -23,6 +25,7 @@ class TableRows:
     _target: str  # what the encoder takes means of
 
     types: Any
+    n_features_in_: int
     _encoder: TableEncoder
 
     @property
@@ -37,24 +40,44 @@ class TableRows:
             if first and self.types:
                 rule = "None for a matrix: it names columns of tables"
                 raise parameter_error(type(self).__name__, "types", rule, self.types)
-            if encoder is not None and encoder.n_features_out_ != encoder.n_features_in_:
+            if encoder is not None and not encoder.is_plain:
                 raise ValueError(
                     f"This {type(self).__name__} learned from a table and needs one with the columns "
                     f"{list(encoder.kinds_)}. Got {type(X).__name__} instead."
                 )
             return None
-        if hasattr(X, "iloc") or hasattr(X, "get_columns"):  # columns in their order, as scikit-learn has it
-            validate_data(self, X, skip_check_array=True, reset=first)
+        if first and (hasattr(X, "iloc") or hasattr(X, "get_columns")):
+            validate_data(self, X, skip_check_array=True)  # names that are mixed with numbers
         table = read_table(X)
-        if first:
-            self.n_features_in_ = len(table.columns)
-            if all(isinstance(name, str) for name in table.columns):
-                self.feature_names_in_ = np.array(list(table.columns), dtype=object)
         if not table.n_rows or not table.columns:
             raise ValueError(f"Found a table of shape {table.shape}, while at least 1 row and 1 column are required.")
         if first:
-            self._encoder = TableEncoder(self.types, self._target).begin(table)
+            self._encoder = TableEncoder(self.types, self._target).begin(table, self._grows_from(table))
+            self._take_names()
+        if self._new_columns == "refuse":
+            known = set(self._encoder.kinds_)
+            if new := [name for name in table.columns if name not in known]:
+                raise TableError(
+                    f"The column {new[0]!r} was not there before, and new_columns='refuse' takes no new ones. The "
+                    f"columns are {list(known)}."
+                )
         return table
+
+    def _grows_from(self, table: Table) -> bool:
+        """Whether a model that begins with a table can take in columns that come after its first row."""
+        return False
+
+    @property
+    def _new_columns(self) -> str:
+        """What to do with columns that were not there before."""
+        return str(getattr(self, "new_columns", "ignore"))
+
+    def _take_names(self) -> None:
+        """Take over the names of the columns that the encoder has met."""
+        names = list(self._encoder.kinds_)
+        self.n_features_in_ = len(names)
+        if all(isinstance(name, str) for name in names):
+            self.feature_names_in_ = np.array(names, dtype=object)
 
     def _matrix(self, X: Any, first: bool, **settings: Any) -> Any:
         """Rows of a model that learns from matrices."""
@@ -68,11 +91,13 @@ class TableRows:
             f"{type(X).__name__} with names or dates instead. To use tables, let a new model begin with one."
         )
 
-    def _encoded(self, X: Any, y: Any, learned: NDArray[np.bool_]) -> tuple[Any, Update | None]:
+    def _encoded(
+        self, X: Any, y: Any, learned: NDArray[np.bool_], room: Room | None = None
+    ) -> tuple[Any, Update | None]:
         """Rows as the learner takes them, and what the encoder learns from them."""
         if not isinstance(X, Table):
             return X, None
-        return self._encoder.prepare(X, y, learned)
+        return self._encoder.prepare(X, y, learned, room)
 
     def _take_over(self, update: Update | None) -> None:
         """Let the encoder learn, after the learner has; the one of before stays what it was."""
@@ -80,6 +105,8 @@ class TableRows:
             encoder = self._encoder.fork()
             encoder.apply(update)
             self._encoder = encoder
+            if encoder.n_features_in_ != self.n_features_in_:
+                self._take_names()
 
     def _columns_of_features(self) -> list[Any]:
         """Name of the user's column that each column of the learner comes from; None for one not in use."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -54,6 +55,10 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
         columns. The result is the same except for rounding, and you may change the device of a model at any time.
     types : dict of column to {"number", "boolean", "category", "date"} or None, default=None
         What columns of a table hold. For all other columns, the types of the table or their first values decide.
+    new_columns : {"learn", "ignore", "refuse"}, default="learn"
+        What to do with columns that were not in the first row of a table: learn from them if they come within the first
+        three quarters of `budget` rows, ignore them with a warning, or raise an error. Columns that come later than that
+        are ignored with a warning.
     n_jobs : int or None, default=None
         Number of threads; -1 for all cores. The result does not depend on it.
     random_state : int, RandomState or None, default=None
@@ -113,6 +118,7 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
         trees: bool = True,
         class_weight: Any = None,
         types: dict[Any, str] | None = None,
+        new_columns: str = "learn",
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -124,6 +130,7 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
         self.trees = trees
         self.class_weight = class_weight
         self.types = types
+        self.new_columns = new_columns
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -412,11 +419,9 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
         if first:
             self._start(False, max(len(labels), 2) if declared else 2)
             self._mistakes = 0
-        known = self._learner_classes()
         if declared:  # labels declared only now
-            for _ in range(known, len(labels)):
+            for _ in range(self._learner_classes(), len(labels)):
                 self._learner.add_class()
-            known = max(known, len(labels))
         self._labels, self._declared, self.classes_ = labels, declared, np.unique(labels)
         if not with_scores and not counted.all():
             X, codes, weight, counted = X[counted], codes[counted], weight[counted], counted[counted]
@@ -425,15 +430,31 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
         if shuffle:
             order = self._drawn_order(len(codes))
             X, codes, weight = self._drawn(X, order), codes[order], weight[order]
-        X, update = self._encoded(X, codes, counted)
-        with self._working(len(codes)) as run, learning_bar(len(codes), self.verbose) as parts:
+        learned: list[tuple[Float, Float]] = []
+        with learning_bar(len(codes), self.verbose) as parts:
+            for rows, part in self._parts(X, counted):
+                learned += self._learn_part(part, codes[rows], weight[rows], counted[rows], rows.start, parts)
+        return _joined(learned, max(len(labels), 2))
+
+    def _learn_part(
+        self,
+        X: Any,
+        codes: NDArray[np.intp],
+        weight: Float,
+        counted: NDArray[np.bool_],
+        first: int,
+        parts: Callable[[int, int], Iterable[slice]],
+    ) -> list[tuple[Float, Float]]:
+        """Learn from rows, the first of which has a number in its call; their columns stay what they are."""
+        X, update = self._encoded(X, codes, counted, self._room(weight))
+        with self._working(len(codes)) as run:
             learned = [
                 self._piece(X[part], codes[part], weight[part], kind, run)
-                for begin, end, kind in pieces(codes, counted, known)
-                for part in parts(begin, end)
+                for begin, end, kind in pieces(codes, counted, self._learner_classes())
+                for part in (slice(each.start - first, each.stop - first) for each in parts(begin + first, end + first))
             ]
         self._take_over(update)
-        return _joined(learned, max(len(labels), 2))
+        return learned
 
     def _learner_classes(self) -> int:
         return max(self._learner.outputs, 2)

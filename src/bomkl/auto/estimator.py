@@ -47,11 +47,14 @@ from bomkl.auto.task import LearnerSettings
 from bomkl.auto.versions import Learner, learner_from_state, learner_state
 from bomkl.auto.wide import WIDEST, WideLearner, learner_type
 from bomkl.tables.cells import check_kinds
+from bomkl.tables.early import Room, next_stage
 from bomkl.tables.frames import Table, is_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+NEW_COLUMNS = ("learn", "ignore", "refuse")
+_WIDEST_TO_GROW = WIDEST // 2  # columns of a first row, after which more columns are taken in
 WEIGHT_LIMIT = 1000.0  # larger weights count as this: single precision could not hold what they leave of a variance
 
 
@@ -59,6 +62,7 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
     """An estimator around one learner; subclasses supply the task."""
 
     _learned: tuple[str, ...] = ("_learner", "_started_with", "_encoder")
+    _learner: Learner
 
     def _check_parameters(self) -> None:
         owner = type(self).__name__
@@ -72,6 +76,7 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         if not isinstance(self.trees, bool | np.bool_):
             raise parameter_error(owner, "trees", "True or False", self.trees)
         check_kinds(self.types)
+        check_choice(owner, "new_columns", self.new_columns, NEW_COLUMNS)
         check_n_jobs(owner, self.n_jobs)
 
     def _check_device(self) -> None:
@@ -97,10 +102,6 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
             rule = f"'rows' for more than {WIDEST} columns: rounds sum over all pairs of columns"
             raise parameter_error(type(self).__name__, "update", rule, self.update)
         seed = int(check_random_state(self.random_state).randint(2**63 - 1, dtype=np.int64))
-        huber = getattr(self, "loss", None) == "huber"
-        trees = bool(self.trees) and self.update == "rows" and self.n_features_in_ <= WIDEST
-        squares = self.update == "rows" and LinearFeatures.has_room_for_squares(self._n_columns())
-        settings = LearnerSettings(int(self.budget), seed, regression, huber, trees=trees, squares=squares)
         self._started_with = self._learning_settings()
         if self.budget < FIRST_STAGE:
             warnings.warn(
@@ -109,12 +110,74 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
                 UserWarning,
                 stacklevel=7,
             )
+        self._learner = self._new_learner(regression, n_classes, seed)
+
+    def _new_learner(self, regression: bool, n_classes: int, seed: int) -> Learner:
+        """Make a learner of rows with as many columns as there are now."""
+        huber = getattr(self, "loss", None) == "huber"
+        trees = bool(self.trees) and self.update == "rows" and self.n_features_in_ <= WIDEST
+        squares = self.update == "rows" and LinearFeatures.has_room_for_squares(self._n_columns())
+        settings = LearnerSettings(int(self.budget), seed, regression, huber, trees=trees, squares=squares)
         kind = self._kind(self.drift, self.update)
-        self._learner: Learner = (
-            AdaptiveLearner(settings, n_classes, self._n_columns())
-            if kind is AdaptiveLearner
-            else kind(settings, n_classes)
-        )
+        if kind is AdaptiveLearner:
+            return AdaptiveLearner(settings, n_classes, self._n_columns())
+        return kind(settings, n_classes)
+
+    # ------------------------------------------------------------ columns that come later
+
+    def _grows_from(self, table: Table) -> bool:
+        return len(table.first_names) <= _WIDEST_TO_GROW
+
+    def _parts(self, X: Any, counted: NDArray[np.bool_]) -> Iterator[tuple[slice, Any]]:
+        """Parts of the rows, each to be learned from before the next; between them columns are taken in.
+
+        That happens at absolute row counts, so that the split into calls changes nothing.
+        """
+        begin, n = 0, len(counted)
+        while begin < n:
+            end = n
+            if isinstance(X, Table) and self._rows_to_keep() and self._encoder.may_grow_by(X):
+                left = next_stage(self._learner.seen, int(self.budget)) - self._learner.seen
+                learned = np.flatnonzero(counted[begin:])
+                end = begin + int(learned[left - 1]) + 1 if len(learned) >= left else n
+            rows = slice(begin, end)
+            yield rows, X if rows == slice(0, n) else X[rows]
+            begin = end
+            self._take_in_columns()
+
+    def _rows_to_keep(self) -> int:
+        """Rows that the encoder may still keep: none once the budget is full, or if it has not met all rows."""
+        encoder = self.encoder_
+        if encoder is None or not encoder.grows or encoder.n_rows_ != self._learner.seen:
+            return 0
+        return max(int(self.budget) - self._learner.seen, 0)
+
+    def _room(self, weight: Float) -> Room:
+        """How columns are taken that were not there before."""
+        return Room(self._rows_to_keep(), self.new_columns == "learn", weight)
+
+    def _take_in_columns(self) -> None:
+        """Learn anew from all rows so far where columns have come since, at certain row counts."""
+        encoder = self.encoder_
+        if encoder is None or not encoder.grows:
+            return
+        seen, known = self._learner.seen, encoder.n_rows_ == self._learner.seen
+        stage = next_stage(seen - 1, int(self.budget)) if seen else 0
+        if known and seen == stage and encoder.waits:
+            self._encoder, X, y, weight = encoder.grown(WIDEST)
+            if self._encoder.n_features_out_ != encoder.n_features_out_:
+                self._learn_anew(X, y.astype(np.float64), weight)
+            self._take_names()
+        if not known or seen >= self.budget:
+            self._encoder = self._encoder.settled()
+
+    def _learn_anew(self, X: Float, y: Float, weight: Float) -> Float:
+        """Put a learner in place that has learned from rows with more columns; returns what it predicted before."""
+        settings = self._learner.settings
+        classes = max(self._learner.outputs, 2)
+        self._learner = self._new_learner(settings.regression, classes, settings.seed)
+        with self._working(len(y)) as run:
+            return self._learner.score_and_learn(X, y, weight, run)
 
     def _kind(self, drift: Any, update: Any) -> type[Learner]:
         if drift is not None:
@@ -427,7 +490,7 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
 
     def __setstate__(self, state: State) -> None:
         state = dict(state)
-        state.setdefault("verbose", 0)  # which earlier versions did not have
+        state = {"verbose": 0, "new_columns": "learn"} | state  # which earlier versions did not have
         learned = state.pop("_learner", state.pop("_stream", None))  # version 0.1.0 called it "_stream"
         encoder = state.pop("_encoder", None)
         super().__setstate__(state)

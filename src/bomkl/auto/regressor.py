@@ -17,6 +17,7 @@ from bomkl.auto.device import on_host
 from bomkl.auto.estimator import AutoEstimator
 from bomkl.auto.geometry import Float
 from bomkl.auto.one_row import learn_in_one_step
+from bomkl.auto.parallel import Mapper
 from bomkl.auto.saved import State
 from bomkl.auto.uncertainty import ErrorModel
 from bomkl.progress import learning_bar
@@ -62,6 +63,10 @@ class AutoMKLRegressor(OnlineRegressor, AutoEstimator):
         with ``update="rounds"`` or for more than 512 columns.
     types : dict of column to {"number", "boolean", "category", "date"} or None, default=None
         What columns of a table hold. For all other columns, the types of the table or their first values decide.
+    new_columns : {"learn", "ignore", "refuse"}, default="learn"
+        What to do with columns that were not in the first row of a table: learn from them if they come within the first
+        three quarters of `budget` rows, ignore them with a warning, or raise an error. Columns that come later than that
+        are ignored with a warning.
     n_jobs : int or None, default=None
         Number of threads; -1 for all cores. The result does not depend on it.
     random_state : int, RandomState or None, default=None
@@ -115,6 +120,7 @@ class AutoMKLRegressor(OnlineRegressor, AutoEstimator):
         device: str = "cpu",
         trees: bool = True,
         types: dict[Any, str] | None = None,
+        new_columns: str = "learn",
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -126,6 +132,7 @@ class AutoMKLRegressor(OnlineRegressor, AutoEstimator):
         self.device = device
         self.trees = trees
         self.types = types
+        self.new_columns = new_columns
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -312,19 +319,32 @@ class AutoMKLRegressor(OnlineRegressor, AutoEstimator):
         if shuffle:
             order = self._drawn_order(len(targets))
             X, targets, weight = self._drawn(X, order), targets[order], weight[order]
-        X, update = self._encoded(X, targets, counted)
         out = np.empty(len(targets))
-        cuts = np.flatnonzero(np.diff(counted)) + 1
-        with self._working(len(targets)) as run, learning_bar(len(targets), self.verbose) as parts:
-            ranges = zip([0, *cuts], [*cuts, len(targets)], strict=True)
-            for part in (part for begin, end in ranges if begin < end for part in parts(begin, end)):
-                if counted[part.start]:
-                    rows, numbers, weights = X[part], targets[part], weight[part]
-                    scores = self._learner.score_and_learn(rows, numbers, weights, run)
-                    if self.update == "rows":
-                        self._errors.learn(rows, numbers - scores[:, 0], weights, run)
-                else:
-                    scores = self._learner.scores(X[part], run)
-                out[part] = scores[:, 0]
-        self._take_over(update)
+        with learning_bar(len(targets), self.verbose) as parts:
+            for rows, taken in self._parts(X, counted):
+                encoded, update = self._encoded(taken, targets[rows], counted[rows], self._room(weight[rows]))
+                cuts = np.flatnonzero(np.diff(counted[rows])) + 1 + rows.start
+                ranges = zip([rows.start, *cuts], [*cuts, rows.stop], strict=True)
+                with self._working(rows.stop - rows.start) as run:
+                    for part in (part for begin, end in ranges if begin < end for part in parts(begin, end)):
+                        some = encoded[part.start - rows.start : part.stop - rows.start]
+                        out[part] = self._learn_part(some, targets[part], weight[part], bool(counted[part.start]), run)
+                self._take_over(update)
         return out
+
+    def _learn_part(self, X: Any, targets: Float, weight: Float, counted: bool, run: Mapper) -> Float:
+        """Score rows, and learn from them if they count."""
+        if not counted:
+            return self._learner.scores(X, run)[:, 0]
+        scores = self._learner.score_and_learn(X, targets, weight, run)[:, 0]
+        if self.update == "rows":
+            self._errors.learn(X, targets - scores, weight, run)
+        return scores
+
+    def _learn_anew(self, X: Float, y: Float, weight: Float) -> Float:
+        scores = super()._learn_anew(X, y, weight)
+        if self.update == "rows":
+            self._errors = ErrorModel(self._learner.settings, self._n_columns(), self.drift is not None)
+            with self._working(len(y)) as run:
+                self._errors.learn(X, y - scores[:, 0], weight, run)
+        return scores

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bomkl.serve.errors import RefusedError, wrong
-from bomkl.tables.cells import LARGEST, boolean, days, is_gap, kind_of
+from bomkl.tables.cells import LARGEST, days, is_gap, kind_of, truth
 
 MOST_COLUMNS = 10_000
 LONGEST_NAME = 200
@@ -171,7 +171,7 @@ def _fits(cell: Any, kind: str) -> bool:
     if kind == "category":
         return isinstance(cell, str)
     try:
-        value = boolean(cell) if kind == "boolean" else days(cell)
+        value = truth(cell) if kind == "boolean" else days(cell)
     except ValueError:
         return False
     return not (type(cell) in (int, float) or math.isnan(value))

@@ -214,7 +214,7 @@ def _checked_cells(
         else:
             try:
                 if column.kind == "boolean":
-                    value = bool(cell_types.boolean(cell))
+                    value = bool(cell_types.truth(cell))
                 else:
                     cell_types.days(cell)
                     value = cell

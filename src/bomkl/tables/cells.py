@@ -69,28 +69,6 @@ def kind_of(cell: Any) -> Kind | None:
     return None
 
 
-def kind_of_cells(cells: Sequence[Any], column: Any) -> Kind | None:
-    """Tell what a column of cells holds; None where all are gaps, a category where kinds are mixed.
-
-    Examples
-    --------
-    >>> kind_of_cells([None, 3, 4.5], "size"), kind_of_cells([3, "XL"], "size"), kind_of_cells([None], "size")
-    ('number', 'category', None)
-    """
-    kinds: set[Kind] = set()
-    for row, cell in enumerate(cells):
-        if is_gap(cell):
-            continue
-        if (kind := kind_of(cell)) is None:
-            raise cell_error(column, "hold numbers, texts, truth values or dates", row, cell)
-        if kind == "category":
-            return "category"
-        kinds.add(kind)
-    if kinds == {"number", "boolean"}:
-        return "number"
-    return (kinds.pop() if len(kinds) == 1 else "category") if kinds else None
-
-
 def number(cell: Any) -> float:
     """Turn a cell into a number, a gap into NaN; raises ValueError where it is none."""
     if isinstance(cell, float | int | np.floating | np.integer):
@@ -111,14 +89,11 @@ def number(cell: Any) -> float:
     raise ValueError(cell)
 
 
-def boolean(cell: Any) -> float:
-    """Turn a cell into 0 or 1, a gap into NaN; raises ValueError where it is neither."""
+def truth(cell: Any) -> float:
+    """Turn a cell into 0 or 1, a gap into NaN; a number stays what it is, and other texts raise ValueError."""
     if isinstance(cell, str) and cell.strip().lower() in _TRUTH:
         return _TRUTH[cell.strip().lower()]
-    value = number(cell)
-    if value not in (0.0, 1.0) and not math.isnan(value):
-        raise ValueError(cell)
-    return value
+    return number(cell)
 
 
 def days(cell: Any) -> float:

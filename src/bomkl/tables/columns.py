@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bomkl.tables import cells as cell_types
-from bomkl.tables.cells import LARGEST, Kind, kind_of_cells
-from bomkl.tables.errors import cell_error
+from bomkl.tables.cells import Kind
 from bomkl.tables.frames import Cells
+from bomkl.tables.notices import Notices
+from bomkl.tables.parsing import parsed
 from bomkl.tables.targets import Targets
 from bomkl.tables.values import GAP, Float, Tally, Values
 
@@ -23,12 +23,6 @@ MOST_DAYS = 1e9  # from 1970; microseconds since then would not fit into 64 bits
 GAP_ROWS = 8  # rows with a gap before it may have a column of its own
 GAP_ERRORS = 3.0  # standard errors by which their mean target must differ
 SMOOTHING = 10.0  # rows that the mean of all targets counts for in the mean of a category
-_RULES: dict[str, str] = {
-    "number": "hold finite numbers",
-    "boolean": "hold True or False",
-    "date": "hold dates such as 2024-02-29 or 2024-02-29T12:00:00",
-    "category": "hold texts, numbers, truth values or dates",
-}
 
 
 @dataclass
@@ -73,6 +67,8 @@ class Column:
         Sum and count of its numbers: their mean stands in for a gap.
     origin : float or None, default=None
         The first date learned from, in days since 1970; None before there is one.
+    start : float, default=0.0
+        What stands in for gaps before the first number.
     """
 
     name: Any
@@ -83,6 +79,7 @@ class Column:
     total: float = 0.0
     count: float = 0.0
     origin: float | None = None
+    start: float = 0.0
 
     @property
     def used(self) -> int:
@@ -90,10 +87,10 @@ class Column:
         return column_width(self.kind, self.values.n_targets)
 
     def encode(self, cells: Cells, learned: NDArray[np.bool_], targets: Targets, out: Float) -> Change:
-        """Write a block to `out` (its columns only), and tell what learning from it changes."""
+        """Write a block, as `parsed` gives it, to `out` (its columns only), and tell what learning from it changes."""
         if self.kind == "category":
             return self._encode_categories(cells, learned, targets, out)
-        numbers = _numbers(self.name, self.kind, cells)
+        numbers: Float = cells.values
         gaps = np.isnan(numbers)
         present = learned & ~gaps
         origin = None
@@ -105,7 +102,8 @@ class Column:
         counts = np.cumsum(np.concatenate([[self.count], present.astype(np.float64)]))
         filled = numbers
         if gaps.any():
-            filled = np.where(gaps, totals[:-1] / np.maximum(counts[:-1], 1.0), numbers)
+            means = np.where(counts[:-1] > 0, totals[:-1] / np.maximum(counts[:-1], 1.0), self.start)
+            filled = np.where(gaps, means, numbers)
         out[:, 0] = filled
         rows = np.flatnonzero(gaps)
         few = targets.of(rows)
@@ -115,7 +113,7 @@ class Column:
 
     def _encode_categories(self, cells: Cells, learned: NDArray[np.bool_], targets: Targets, out: Float) -> Change:
         chosen = learned.tolist()
-        codes, new = self.codes(cells, chosen)
+        codes, new = self.values.codes(cells.values, chosen)
         tally = self.values.tally(codes, new, chosen, targets.places, targets.amounts)
         n_targets = self.values.n_targets
         seen, sums = tally.before[:, :1], tally.before[:, 1:]
@@ -127,7 +125,7 @@ class Column:
 
     def codes(self, cells: Cells, learned: Sequence[bool]) -> tuple[list[int], dict[str, int]]:
         """Codes of cells that hold categories, and the new ones among those of learned rows."""
-        return self.values.codes(_categories(self.name, cells, self.values), learned)
+        return self.values.codes(parsed(self.name, "category", cells, Notices(), self.values).values, learned)
 
     def after(self, change: Change, places: dict[int, int]) -> Column:
         """Take over what a block does, and the columns of zeros and ones that it gives to values."""
@@ -154,18 +152,6 @@ def column_width(kind: Kind | None, n_targets: int) -> int:
     return widths[kind] if kind else max(widths.values())
 
 
-def first_kind(name: Any, cells: Cells, declared: Kind | None) -> Kind | None:
-    """Tell what a column holds, or None where its first row does not show it.
-
-    A gap says nothing, even in a table with types: files, services and frames must lay out the same rows alike.
-    """
-    if declared is not None:
-        return declared
-    if not len(cells.values) or cell_types.is_gap(cells.values[0]):
-        return None
-    return cells.kind or kind_of_cells(cells.values, name)
-
-
 def _gap_claims(
     rows: NDArray[np.intp], before: Float, learned: NDArray[np.bool_], targets: Targets
 ) -> list[tuple[int, int]]:
@@ -184,50 +170,6 @@ def _gap_claims(
         if not sums or (np.array(apart) > limits).any():
             claims.append((row, GAP))
     return claims
-
-
-def _numbers(name: Any, kind: Kind, cells: Cells) -> Float:
-    """Numbers, truth values or days of cells, gaps as NaN."""
-    if cells.kind == kind or (kind == "number" and cells.kind == "boolean"):
-        numbers: Float = cells.values
-    else:
-        convert: Callable[[Any], float] = {
-            "number": cell_types.number,
-            "boolean": cell_types.boolean,
-            "date": cell_types.days,
-        }[kind]
-        numbers = np.empty(len(cells.values))
-        for row, cell in enumerate(cells.objects(), cells.first_row):
-            try:
-                numbers[row - cells.first_row] = convert(cell)
-            except (ValueError, OverflowError):
-                advice = f" Declare other types with types={{{name!r}: 'category'}}." if isinstance(cell, str) else ""
-                raise cell_error(name, _RULES[kind], row, cell, advice) from None
-    wrong = np.flatnonzero(np.isinf(numbers))
-    if len(wrong):
-        raise cell_error(name, _RULES[kind], cells.first_row + int(wrong[0]), float(numbers[wrong[0]]))
-    return np.clip(numbers, -LARGEST, LARGEST)
-
-
-def _categories(name: Any, cells: Cells, values: Values) -> list[str | None]:
-    texts: list[str | None] = []
-    known, recent, met = values.index, values.recent_index, dict[str, str | None]()
-    for row, cell in enumerate(cells.objects() if cells.kind else cells.values, cells.first_row):
-        if type(cell) is str:
-            if cell in known or cell in recent:
-                texts.append(cell)
-            else:
-                if cell not in met:
-                    met[cell] = cell_types.category(cell)
-                texts.append(met[cell])
-        elif cell is None or (type(cell) is float and cell != cell):
-            texts.append(None)
-        else:
-            try:
-                texts.append(cell_types.category(cell))
-            except ValueError:
-                raise cell_error(name, _RULES["category"], row, cell) from None
-    return texts
 
 
 def _years(days: Float, origin: float | None, present: NDArray[np.bool_]) -> tuple[Float, float | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +15,7 @@ from bomkl._repr import ShowsState
 from bomkl._validation import check_choice, check_count
 from bomkl.tables.cells import Kind, check_kinds
 from bomkl.tables.columns import Column
+from bomkl.tables.early import Room
 from bomkl.tables.frames import read_table
 from bomkl.tables.learned import Learned, Update
 from bomkl.tables.targets import ReadTargets, read_targets
@@ -176,7 +178,11 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
         """
         check_is_fitted(self)
         table = read_table(X)
-        return self._learned.encode(table, np.zeros(table.n_rows, dtype=bool), ReadTargets.none(table.n_rows))[0]
+        rows, update = self._learned.encode(
+            table, np.zeros(table.n_rows, dtype=bool), ReadTargets.none(table.n_rows)
+        )
+        update.notices.warn()
+        return rows
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
         """Name the columns of numbers; a column of zeros and ones that no value has taken yet has a number.
@@ -267,7 +273,9 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
 
     # ------------------------------------------------------------ learning, in two steps
 
-    def prepare(self, X: Any, y: Any, learned: NDArray[np.bool_] | None = None) -> tuple[Float, Update]:
+    def prepare(
+        self, X: Any, y: Any, learned: NDArray[np.bool_] | None = None, room: Room | None = None
+    ) -> tuple[Float, Update]:
         """Encode rows, each as of just before it is learned from, and tell what learning from them changes.
 
         Nothing is learned before `apply`: a model learns from the rows in between, and an error there changes nothing.
@@ -280,6 +288,8 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
             Targets.
         learned : ndarray of bool or None, default=None
             Rows to learn from; None for all.
+        room : Room or None, default=None
+            How columns are taken that the encoder has not met; None: they are ignored.
 
         Returns
         -------
@@ -293,7 +303,10 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
             self.begin(table)
         if learned is None:
             learned = np.ones(table.n_rows, dtype=bool)
-        return self._learned.encode(table, learned, read_targets(self.target, y, learned, self._learned.labels))
+        read = read_targets(self.target, y, learned, self._learned.labels)
+        rows, update = self._learned.encode(table, learned, read, y, room, check_kinds(self.types))
+        update.notices.warn()
+        return rows, update
 
     def apply(self, update: Update) -> None:
         """Take over what a block changes.
@@ -335,13 +348,15 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
         if self.one_hot != 0:
             check_count(owner, "one_hot", self.one_hot)
 
-    def begin(self, X: Any) -> Self:
+    def begin(self, X: Any, grows: bool = False) -> Self:
         """Lay the columns out by the first row of a table, without learning from it.
 
         Parameters
         ----------
         X : pandas, polars or Arrow table, dict, list of dicts or matrix
             The table.
+        grows : bool, default=False
+            Whether to keep the rows that are learned from, so that `grown` can take in columns that come later.
 
         Returns
         -------
@@ -350,8 +365,77 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
         """
         self._check_parameters()
         types = check_kinds(self.types)
-        self._learned = Learned.begin(read_table(X), types, self.target, self.one_hot, int(self.max_values))
+        self._learned = Learned.begin(read_table(X), types, self.target, self.one_hot, int(self.max_values), grows)
         return self
+
+    # ------------------------------------------------------------ columns that come later
+
+    @property
+    def grows(self) -> bool:
+        """Whether it keeps its rows, so that it can take in columns that come later."""
+        return self._learned.early is not None
+
+    @property
+    def waits(self) -> bool:
+        """Whether columns have come that `grown` would take in."""
+        return self.grows and self._learned.waits
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether rows of numbers stay what they are."""
+        return self._learned.is_plain
+
+    def may_grow_by(self, X: Any) -> bool:
+        """Tell whether rows may bring columns that it does not have yet.
+
+        Parameters
+        ----------
+        X : Table
+            The rows.
+
+        Returns
+        -------
+        bool
+        """
+        in_use = {column.name for column in self._learned.columns if isinstance(column, Column)}
+        return self.grows and (len(in_use) < len(self._learned.columns) or not in_use >= X.columns.keys())
+
+    def grown(self, widest: int) -> tuple[Self, Float, NDArray[Any], Float]:
+        """Make the encoder with the columns that have come, and encode the rows so far with it.
+
+        Parameters
+        ----------
+        widest : int
+            Most columns of numbers.
+
+        Returns
+        -------
+        encoder : TableEncoder
+            It has learned from the rows so far.
+        rows : ndarray of shape (n_rows_, n_features_out_)
+            These rows, each as of just before it was learned from.
+        y, weight : ndarray of shape (n_rows_,)
+            Their targets and weights.
+        """
+        early = self._learned.early
+        assert early is not None
+        encoder = self.fork()
+        encoder._learned = self._learned.with_room(self.one_hot, widest)
+        table, y, weight = early.arrays()
+        rows, update = encoder.prepare(table, y, room=Room(len(y), weight=weight))
+        encoder.apply(update)
+        return encoder, rows, y, weight
+
+    def settled(self) -> Self:
+        """Make the encoder that keeps no rows and grows no more.
+
+        Returns
+        -------
+        TableEncoder
+        """
+        encoder = self.fork()
+        encoder._learned = replace(self._learned, early=None)
+        return encoder
 
     # ------------------------------------------------------------ state
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -62,12 +62,20 @@ class Table:
     n_rows : int
         Their length.
     sparse : bool, default=False
-        Whether a column that is not there is one of gaps, as in a dict, rather than an error.
+        Whether a column may be absent without a word, as in a dict.
+    n_first : int or None, default=None
+        How many of the columns the first row has, which come first; None for all.
     """
 
     columns: dict[Any, Cells]
     n_rows: int
     sparse: bool = False
+    n_first: int | None = None
+
+    @property
+    def first_names(self) -> list[Any]:
+        """Columns of the first row."""
+        return list(self.columns)[: self.n_first]
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -86,31 +94,40 @@ class Table:
             )
             for name, cells in self.columns.items()
         }
-        return Table(columns, len(places), self.sparse)
+        return Table(columns, len(places), self.sparse, self.n_first)
 
 
 def stacked(tables: Sequence[Table]) -> Table:
-    """Rows of tables with the same columns, one table after the other.
+    """Rows of tables, one table after the other; a column that one of them lacks is missing there.
 
     Examples
     --------
-    >>> stacked([read_table({"a": [1, 2]}), read_table({"a": ["x"]})]).columns["a"].values
-    [1, 2, 'x']
+    >>> stacked([read_table({"a": [1, 2]}), read_table({"a": ["x"], "b": [3]})]).columns["b"].values
+    [None, None, 3]
     """
-    names = list(tables[0].columns)
-    for table in tables:
-        if set(table.columns) != set(names):
-            raise TableError(f"Tables must have the same columns. Got {list(table.columns)} after {names}.")
-    columns = {name: _stacked_cells([table.columns[name] for table in tables]) for name in names}
-    return Table(columns, sum(table.n_rows for table in tables), tables[0].sparse)
+    names = dict.fromkeys(name for table in tables for name in table.columns)
+    columns = {name: _stacked_cells([cells_of(table, name) for table in tables]) for name in names}
+    first = len(tables[0].first_names)
+    return Table(columns, sum(table.n_rows for table in tables), any(each.sparse for each in tables), first)
+
+
+def cells_of(table: Table, name: Any) -> Cells:
+    """Give the cells of a column, all missing where the table has none of this name."""
+    found = table.columns.get(name)
+    return Cells([None] * table.n_rows) if found is None else found
 
 
 def _stacked_cells(parts: Sequence[Cells]) -> Cells:
-    kinds = {each.kind for each in parts}
-    if len(kinds) == 1 and None not in kinds and isinstance(parts[0].values, np.ndarray):
-        return Cells(np.concatenate([each.values for each in parts]), kinds.pop())
+    # a part without a value does not take the type of the others away
+    kinds = {each.kind for each in parts if each.kind is not None or any(cell is not None for cell in each.values)}
     kind = kinds.pop() if len(kinds) == 1 else None
+    if kind is not None and kind != "category":
+        return Cells(np.concatenate([_of_kind(each, kind).values for each in parts]), kind)
     return Cells([cell for each in parts for cell in (each.values if each.kind is None else each.objects())], kind)
+
+
+def _of_kind(cells: Cells, kind: Kind) -> Cells:
+    return Cells(np.full(len(cells.values), np.nan), kind) if cells.kind is None else cells
 
 
 def is_table(X: Any) -> bool:
@@ -150,8 +167,9 @@ def read_table(X: Any) -> Table:
     Parameters
     ----------
     X : pandas, polars or Arrow table, dict, sequence of dicts, or matrix
-        A dict is one row, or columns where all its values are lists or arrays. In a sequence of dicts the first has
-        every column; what another lacks is a gap. The columns of a matrix are named 0, 1, 2 ...
+        A dict is one row, or columns where all its values are lists or arrays. What one of a sequence of dicts lacks
+        is missing; an object or a list in it becomes columns such as "place.city" and "sizes.0". The columns of a
+        matrix are named 0, 1, 2 ...
 
     Returns
     -------
@@ -171,7 +189,7 @@ def read_table(X: Any) -> Table:
     if isinstance(X, Mapping):
         if X and all(isinstance(value, list | tuple | np.ndarray) for value in X.values()):
             return _checked([(name, _of_array(values)) for name, values in X.items()])
-        return _checked([(name, Cells([value])) for name, value in X.items()], 1, sparse=True)
+        return _of_dicts([X])
     if isinstance(X, Sequence):
         return _of_dicts(X)
     if _is_arrow(X):
@@ -221,18 +239,43 @@ def _checked(columns: list[tuple[Any, Cells]], n_rows: int = 0, sparse: bool = F
 
 
 def _of_dicts(rows: Sequence[Any]) -> Table:
-    names = list(rows[0])
-    known = set(names)
     for at, row in enumerate(rows):
         if not isinstance(row, Mapping):
             raise TableError(f"The rows of a table must all be dicts. Got {row!r} in row {at} instead.")
-        if not known.issuperset(row):
-            unknown = next(name for name in row if name not in known)
-            raise TableError(
-                f"The column {unknown!r} in row {at} is not one of the first row. Give the first row every column, "
-                "with None where it has no value."
-            )
-    return _checked([(name, Cells([row.get(name) for row in rows])) for name in names], len(rows), True)
+    rows = [flat(row) for row in rows]
+    names = dict.fromkeys(name for row in rows for name in row)
+    table = _checked([(name, Cells([row.get(name) for row in rows])) for name in names], len(rows), True)
+    return replace(table, n_first=len(rows[0]))
+
+
+_NESTED = (Mapping, list, tuple)
+_MOST_LEVELS = 20
+
+
+def flat(row: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """Give a row without objects and lists in it: their values have names with dots.
+
+    Examples
+    --------
+    >>> flat({"size": 3, "place": {"city": "Oslo", "at": [59.9, 10.7]}})
+    {'size': 3, 'place.city': 'Oslo', 'place.at.0': 59.9, 'place.at.1': 10.7}
+    """
+    if not any(isinstance(value, _NESTED) for value in row.values()):
+        return row
+    found: dict[Any, Any] = {}
+    for name, value in row.items():
+        _flatten(name, value, found, _MOST_LEVELS)
+    return found
+
+
+def _flatten(name: Any, value: Any, found: dict[Any, Any], levels: int) -> None:
+    if not isinstance(value, _NESTED):
+        found[name] = value
+        return
+    if not levels:
+        raise TableError(f"The column {str(name)[:80]!r} must have at most {_MOST_LEVELS} levels of objects and lists.")
+    for key, each in value.items() if isinstance(value, Mapping) else enumerate(value):
+        _flatten(f"{name}.{key}", each, found, levels - 1)
 
 
 def _of_array(values: Any) -> Cells:

@@ -12,17 +12,24 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bomkl.tables.cells import Kind, is_gap
-from bomkl.tables.columns import MOST_DAYS, Change, Column, column_width, first_kind
+from bomkl._validation import nearest
+from bomkl.tables.cells import KINDS, Kind, is_gap
+from bomkl.tables.columns import MOST_DAYS, Change, Column, column_width
+from bomkl.tables.early import OLDEST, EarlyRows, Room
 from bomkl.tables.errors import TableError
 from bomkl.tables.filling import WIDEST, Filling, Layout
-from bomkl.tables.frames import Cells, Table
+from bomkl.tables.frames import Cells, Table, cells_of
+from bomkl.tables.notices import Notices
 from bomkl.tables.one_hot import Claim, OneHot, places_for
+from bomkl.tables.parsing import first_value, kind_of_first, parsed
 from bomkl.tables.targets import TARGETS, ReadTargets, TargetSums
 from bomkl.tables.undecided import Undecided
 from bomkl.tables.values import GAP, Float, Values
 
-STATE_VERSION = 3  # 1 filled gaps from other columns only, 2 counted days from 1970; no release wrote them
+STATE_VERSION = 4  # 3 had no columns that wait and no first rows; of 1 and 2 no release wrote any
+_MOST_WAITING = 1000  # columns that may wait
+_NO_ROOM = "it has no value in the first rows, and the model has no room for more columns now"
+_NEW = "it was not there before"
 
 
 @dataclass(frozen=True)
@@ -37,6 +44,8 @@ class Update:
     labels: list[Any]
     targets_seen: TargetSums
     n_rows: int
+    early: EarlyRows | None
+    notices: Notices
 
     def learned(self) -> Learned:
         """Give what is known after the block."""
@@ -53,6 +62,7 @@ class Update:
             self.before.labels + self.labels,
             self.targets_seen,
             self.before.n_rows + self.n_rows,
+            self.early,
         )
 
 
@@ -74,6 +84,8 @@ class Learned:
         Sums over all targets.
     n_rows : int
         Rows learned.
+    early : EarlyRows or None, default=None
+        The rows learned, of an encoder that grows; None where it no longer does.
     """
 
     columns: list[Column | Undecided]
@@ -82,28 +94,89 @@ class Learned:
     labels: list[Any]
     targets_seen: TargetSums
     n_rows: int
+    early: EarlyRows | None = None
 
     @classmethod
-    def begin(cls, table: Table, types: dict[Any, Kind], target: str | None, one_hot: int, max_values: int) -> Self:
-        """Lay the columns out by the first row of a table, without learning from it."""
+    def begin(
+        cls,
+        table: Table,
+        types: dict[Any, Kind],
+        target: str | None,
+        one_hot: int,
+        max_values: int,
+        grows: bool = False,
+    ) -> Self:
+        """Lay the columns out by the first row of a table, without learning from it.
+
+        A gap says nothing of what its column holds, even in a table with types: files, services and frames must lay
+        out the same rows alike. The column waits in an encoder that grows; in others it has room for any kind.
+        """
         if not table.n_rows:
             raise TableError("The first table must have a row.")
-        if unknown := [name for name in types if name not in table.columns]:
-            raise TableError(f"The column {unknown[0]!r} has a type but is not in the table: {list(table.columns)}.")
         if not table.columns:
             raise TableError("A table must have at least one column.")
+        if not (grows and table.sparse) and (unknown := [name for name in types if name not in table.columns]):
+            raise TableError(f"The column {unknown[0]!r} has a type but is not in the table.")
+        n_targets = TARGETS[target]
         columns: list[Column | Undecided] = []
-        at, kinds, plain = 0, [], True
-        for name, cells in table.columns.items():
-            kind = first_kind(name, cells, types.get(name))
-            undecided = Undecided(name, at, column_width(kind, TARGETS[target]), TARGETS[target], max_values)
+        at, plain = 0, True
+        for name in table.first_names:
+            cells = table.columns[name]
+            missing = is_gap(cells.values[0])
+            kind = types.get(name) or (None if missing else kind_of_first(name, cells, 0))
+            width = 0 if grows and kind is None else column_width(kind, n_targets)
+            undecided = Undecided(name, at, width, n_targets, max_values)
             columns.append(undecided.decided(kind) if kind else undecided)
-            at += undecided.width
-            kinds.append(kind)
-            plain = plain and kind in ("number", "boolean") and not is_gap(cells.values[0])
-        places = 0 if plain else min(places_for(kinds), one_hot)  # plain numbers stay what they are
-        nothing = np.zeros(TARGETS[target])
-        return cls(columns, OneHot(at, places), Filling(), [], TargetSums(0, 0.0, nothing, nothing), 0)
+            at += width
+            plain = plain and (not width or (kind in ("number", "boolean") and not missing))
+        places = 0 if plain and at else _places(columns, one_hot)  # plain numbers stay what they are
+        nothing = np.zeros(n_targets)
+        early = EarlyRows() if grows else None
+        return cls(columns, OneHot(at, places), Filling(), [], TargetSums(0, 0.0, nothing, nothing), 0, early)
+
+    def with_room(self, one_hot: int, widest: int) -> Learned:
+        """Give what has learned nothing yet, with room for the columns that have begun early enough.
+
+        Parameters
+        ----------
+        one_hot : int
+            Most columns of zeros and ones.
+        widest : int
+            Most columns of numbers.
+        """
+        assert self.early is not None
+        table = self.early.arrays()[0]
+        n_targets = len(self.targets_seen.sums)
+        width = one_hot + sum(column_width(each.kind, n_targets) for each in self.columns if isinstance(each, Column))
+        columns: list[Column | Undecided] = []
+        at = 0
+        for column in self.columns:
+            own = column_width(column.kind, n_targets)
+            fresh = Undecided(column.name, at, own, n_targets, _limit(column))
+            if isinstance(column, Column):
+                columns.append(fresh.decided(column.kind, column.start))
+            elif column.kind and column.birth <= OLDEST * self.n_rows and width + own <= widest:
+                columns.append(fresh.decided(column.kind, _first_number(table.columns[column.name])))
+                width += own
+            else:
+                columns.append(replace(column, at=at))
+                continue
+            at += own
+        nothing = np.zeros(n_targets)
+        sums = TargetSums(0, 0.0, nothing, nothing)
+        return Learned(columns, OneHot(at, _places(columns, one_hot)), Filling(), [], sums, 0, EarlyRows())
+
+    @property
+    def waits(self) -> bool:
+        """Whether columns have begun that it could take in."""
+        latest = OLDEST * self.n_rows
+        return any(isinstance(each, Undecided) and each.kind and each.birth <= latest for each in self.columns)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether rows of numbers stay what they are."""
+        numbers = all(isinstance(each, Column) and each.kind in ("number", "boolean") for each in self.columns)
+        return numbers and not self.one_hot.size
 
     @property
     def width(self) -> int:
@@ -115,36 +188,100 @@ class Learned:
         own = [(column.name, name) for column in self.columns for name in column.feature_names()]
         return own + self.one_hot.names(self.columns)
 
-    def encode(self, table: Table, learned: NDArray[np.bool_], read: ReadTargets) -> tuple[Float, Update]:
+    def encode(
+        self,
+        table: Table,
+        learned: NDArray[np.bool_],
+        read: ReadTargets,
+        y: Any = None,
+        room: Room | None = None,
+        types: dict[Any, Kind] | None = None,
+    ) -> tuple[Float, Update]:
         """Encode rows, each as of just before it is learned from, and tell what learning from some of them changes."""
         out = np.zeros((table.n_rows, self.width))
         targets, targets_seen = self.targets_seen.over(read.places, read.amounts, learned)
+        notices, rows = Notices(), np.flatnonzero(learned)
         columns: list[Column | Undecided] = []
         changes: list[Change | None] = []
-        for before, cells in zip(self.columns, self.cells(table), strict=True):
+        typed: dict[Any, Cells] = {}
+        for before, cells in self._cells(table, rows, room or Room(), types or {}, notices):
             part = out[:, before.at : before.at + before.width]
             column: Column | Undecided = before
-            if isinstance(before, Undecided):
-                column, change = before.encode(cells, learned, targets, part)
-            else:
-                change = before.encode(cells, learned, targets, part)
+            change = None
+            if isinstance(before, Column):
+                typed[before.name] = parsed(before.name, before.kind, cells, notices, before.values)
+                change = before.encode(typed[before.name], learned, targets, part)
+            elif before.width:
+                column, change = before.encode(cells, learned, targets, part, notices)
+            elif before.kind is not None:
+                typed[before.name] = parsed(before.name, before.kind, cells, notices)
             columns.append(column)
             changes.append(change)
         claims = self.one_hot.write(out, columns, changes)
         filling = self._fill(out, columns, changes, claims, learned)
-        n_rows = int(learned.sum())
-        return out, Update(self, columns, changes, claims, filling, read.new_labels, targets_seen, n_rows)
+        early = self._early(typed, rows, y, room)
+        return out, Update(
+            self, columns, changes, claims, filling, read.new_labels, targets_seen, len(rows), early, notices
+        )
+
+    def _early(self, typed: dict[Any, Cells], rows: NDArray[np.intp], y: Any, room: Room | None) -> EarlyRows | None:
+        """Give the first rows, with those to learn from now while there is room."""
+        if self.early is None or room is None or room.weight is None:
+            return self.early
+        rows = rows[: room.rows]
+        weight = room.weight[rows]
+        return self.early.plus(Table(typed, len(room.weight), True)[rows], np.asarray(y)[rows], weight)
 
     def cells(self, table: Table) -> list[Cells]:
         """Cells of each column, in the order of the first table."""
-        names = [column.name for column in self.columns]
-        known = set(names)
-        if unknown := [name for name in table.columns if name not in known]:
-            raise TableError(f"The column {unknown[0]!r} was not there before. The columns are {names}.")
-        if not table.sparse and (absent := [name for name in names if name not in table.columns]):
-            raise TableError(f"The column {absent[0]!r} is missing. The columns are {names}.")
-        gaps = Cells([None] * table.n_rows)
-        return [table.columns.get(name, gaps) for name in names]
+        return [cells_of(table, column.name) for column in self.columns]
+
+    def _cells(
+        self, table: Table, rows: NDArray[np.intp], room: Room, types: dict[Any, Kind], notices: Notices
+    ) -> list[tuple[Column | Undecided, Cells]]:
+        """Columns with their cells, those that this table brings included; what cannot be used is noted."""
+        known = {column.name for column in self.columns}
+        new = [name for name in table.columns if name not in known]
+        if not table.sparse:
+            absent = [column.name for column in self.columns if column.name not in table.columns]
+            for name in absent:
+                notices.absent(name, table.n_rows, nearest(str(name), map(str, new)))
+        found: list[tuple[Column | Undecided, Cells]] = []
+        for column, cells in zip(self.columns, self.cells(table), strict=True):
+            if isinstance(column, Undecided) and not column.width:
+                column = self._waiting(column, cells, rows, room, types, notices)
+            found.append((column, cells))
+        waiting = sum(isinstance(column, Undecided) for column in self.columns)
+        n_targets = len(self.targets_seen.sums)
+        for name in new:
+            cells = table.columns[name]
+            if room.new and self.early is not None and waiting < _MOST_WAITING:
+                fresh = Undecided(name, self.one_hot.at, 0, n_targets, _limit(*self.columns))
+                column = self._waiting(fresh, cells, rows, room, types, notices)
+                if column.kind is not None:
+                    waiting += 1
+                    found.append((column, cells))
+            else:
+                notices.unused(name, _count(cells), _NEW)
+        return found
+
+    def _waiting(
+        self,
+        column: Undecided,
+        cells: Cells,
+        rows: NDArray[np.intp],
+        room: Room,
+        types: dict[Any, Kind],
+        notices: Notices,
+    ) -> Undecided:
+        """Let a column that waits begin in rows for which there is room; values in other rows are lost."""
+        if self.early is not None:
+            column = column.begun(cells, rows[: room.rows], self.n_rows, types.get(column.name))
+            if room.rows >= len(rows):
+                return column
+        end = int(rows[room.rows - 1]) + 1 if 0 < room.rows <= len(rows) else 0
+        notices.unused(column.name, _count(cells.after(end)), _NO_ROOM)
+        return column
 
     def _fill(
         self,
@@ -158,17 +295,18 @@ class Learned:
         d = self.one_hot.at
         if not 1 < d <= WIDEST:
             return self.filling
-        hidden = np.zeros((len(out), len(columns)), dtype=bool)
+        laid_out = [at for at, column in enumerate(columns) if _is_laid_out(column)]
+        hidden = np.zeros((len(out), len(laid_out)), dtype=bool)
         owner = np.full(out.shape[1], -1)
-        for at, (column, change) in enumerate(zip(columns, changes, strict=True)):
+        for at, (column, change) in enumerate((columns[each], changes[each]) for each in laid_out):
             if isinstance(column, Column) and change is not None:
                 hidden[:, at] = change.codes == GAP
                 owner[column.at : column.at + column.used] = at
                 owner[[d + place for code, place in column.values.places.items() if code != GAP]] = at
         for claim in claims:
             if claim.code != GAP:
-                owner[d + claim.place] = claim.column
-        first = np.array([column.at if column.width else -1 for column in columns])
+                owner[d + claim.place] = laid_out.index(claim.column)
+        first = np.array([columns[each].at if columns[each].width else -1 for each in laid_out])
         return self.filling.fill(out, hidden, Layout(owner, first, d), learned)
 
     def state(self) -> dict[str, Any]:
@@ -183,6 +321,8 @@ class Learned:
                     "total": getattr(column, "total", 0.0),
                     "count": getattr(column, "count", 0.0),
                     "origin": getattr(column, "origin", None),
+                    "start": getattr(column, "start", 0.0),
+                    "birth": getattr(column, "birth", 0),
                     "values": column.values.state() if isinstance(column, Column) else None,
                 }
                 for column in self.columns
@@ -193,25 +333,29 @@ class Learned:
             "labels": list(self.labels),
             "targets_seen": vars(self.targets_seen).copy(),
             "n_rows": self.n_rows,
+            "grows": self.early is not None,
+            "early": None if self.early is None else self.early.state(),
         }
 
     @classmethod
     def from_state(cls, state: dict[str, Any], target: str | None, max_values: int) -> Self:
         """Go on where a state was taken."""
-        if state["version"] != STATE_VERSION:
-            raise TableError(f"an encoder of version {state['version']}, but this bomkl reads {STATE_VERSION}")
+        if state["version"] not in (3, STATE_VERSION):
+            raise TableError(f"an encoder of version {state['version']}, but this bomkl reads 3 and {STATE_VERSION}")
         n_targets, places, used = TARGETS[target], int(state["one_hot"]), int(state["one_hot_used"])
         columns: list[Column | Undecided] = []
         at = 0
         for each in state["columns"]:
             kind, width = each["kind"], int(each["width"])
-            if width not in (column_width(kind, n_targets), column_width(None, n_targets)):
+            if width not in (0, column_width(kind, n_targets), column_width(None, n_targets)):
                 raise TableError(f"a column of width {width} cannot be a {kind}")
             undecided = Undecided(each["name"], at, width, n_targets, max_values)
-            if kind is None:
-                columns.append(undecided)
+            if each["values"] is None:
+                if kind is not None and (width or kind not in KINDS):
+                    raise TableError(f"a column that waits cannot have the width {width}")
+                columns.append(replace(undecided, kind=kind, birth=int(each.get("birth", 0))))
             else:
-                column = undecided.decided(kind)
+                column = undecided.decided(kind, float(each.get("start", 0.0)))
                 values = Values.from_state(each["values"], n_targets, column.values.named, max_values, places)
                 total, count = float(each["total"]), float(each["count"])
                 origin = None if each["origin"] is None else float(each["origin"])
@@ -223,11 +367,40 @@ class Learned:
         sums, squares = (np.array(seen[name], dtype=np.float64) for name in ("sums", "squares"))
         if sums.shape != (n_targets,) or squares.shape != (n_targets,) or not 0 <= used <= places:
             raise TableError("the sums of the targets do not fit")
+        early = EarlyRows.from_state(state["early"], int(state["n_rows"])) if state.get("grows") else None
         return cls(
             columns,
             OneHot(at, places, used),
-            Filling.from_state(state["filling"], len(columns), at, at + places),
+            Filling.from_state(state["filling"], sum(map(_is_laid_out, columns)), at, at + places),
             list(state["labels"]),
             TargetSums(int(seen["rows"]), float(seen["shift"]), sums, squares),
             int(state["n_rows"]),
+            early,
         )
+
+
+def _is_laid_out(column: Column | Undecided) -> bool:
+    """Tell whether a column has a part in the rows of numbers."""
+    return isinstance(column, Column) or column.width > 0
+
+
+def _places(columns: list[Column | Undecided], one_hot: int) -> int:
+    """Columns of zeros and ones for these columns: one at least, so that rows are never empty."""
+    kinds = [column.kind for column in columns if _is_laid_out(column)]
+    return min(max(places_for(kinds), 1), one_hot)
+
+
+def _limit(*columns: Column | Undecided) -> int:
+    """Give the most categories that are told apart."""
+    first = columns[0]
+    return first.values.limit if isinstance(first, Column) else first.max_values
+
+
+def _first_number(cells: Cells) -> float:
+    """Give what stands in for gaps before the first value of a column."""
+    row = first_value(cells)
+    return float(cells.values[row]) if cells.kind in ("number", "boolean") and row is not None else 0.0
+
+
+def _count(cells: Cells) -> int:
+    return sum(not is_gap(cell) for cell in cells.values)
