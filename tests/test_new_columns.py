@@ -51,7 +51,8 @@ def test_new_columns_are_learned_and_calls_may_be_cut_anywhere(kind, settings, t
     np.testing.assert_array_equal(scores, again)
     if kind is AutoMKLClassifier:
         assert np.mean(np.sign(scores[-120:]) == 2 * y[-120:] - 1) > 0.9
-        assert model.n_seen_ == len(rows) and model.mistakes_ == other.mistakes_
+        assert model.n_seen_ == len(rows)
+        assert model.mistakes_ == other.mistakes_
 
 
 def test_columns_that_come_too_late_are_ignored_with_a_warning():
@@ -60,7 +61,8 @@ def test_columns_that_come_too_late_are_ignored_with_a_warning():
         model, _ = learned(rows, y, [])
     notices = {each.column: each.rows for warning in caught for each in warning.message.notices}
     assert notices == {"size": 150, "shop": 150}
-    assert model.encoder_.kinds_["noise"] == "number" and model.encoder_.n_features_out_ == 1
+    assert model.encoder_.kinds_["noise"] == "number"
+    assert model.encoder_.n_features_out_ == 1
 
 
 def test_new_columns_can_be_ignored_or_refused():
@@ -99,7 +101,8 @@ def test_columns_in_another_order_or_absent_or_new_are_no_error(kind):
     np.testing.assert_array_equal(model.predict(frame[["c", "a", "b"]]), expected)
     with pytest.warns(TableWarning, match="'b' is not in the table: its values are missing. Is it 'bb', which is new?"):
         found = model.predict(frame.rename(columns={"b": "bb"}))
-    np.testing.assert_array_equal(found, model.predict([{"a": a, "c": c} for a, c in zip(frame.a, frame.c, strict=True)]))
+    rows = [{"a": a, "c": c} for a, c in zip(frame.a, frame.c, strict=True)]
+    np.testing.assert_array_equal(found, model.predict(rows))
     with pytest.warns(TableWarning, match="'d' is ignored"):
         np.testing.assert_array_equal(model.predict(frame.assign(d=1)), expected)
 
@@ -151,8 +154,9 @@ def test_objects_and_lists_in_a_row_become_columns():
 def test_endless_new_names_take_bounded_memory():
     rng = np.random.default_rng(0)
     rows = [{"a": float(rng.normal()), f"only {i}": 1.0} for i in range(100)]
+    model = AutoMKLClassifier(budget=40, random_state=0)
     with pytest.warns(TableWarning):
-        model = AutoMKLClassifier(budget=40, random_state=0).partial_fit(rows * 2, [int(row["a"] > 0) for row in rows] * 2)
+        model.partial_fit(rows * 2, [int(row["a"] > 0) for row in rows] * 2)
     assert model.encoder_.n_features_out_ <= 512
     assert model.n_features_in_ <= 41
     assert not model.encoder_.grows

@@ -56,9 +56,8 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
     types : dict of column to {"number", "boolean", "category", "date"} or None, default=None
         What columns of a table hold. For all other columns, the types of the table or their first values decide.
     new_columns : {"learn", "ignore", "refuse"}, default="learn"
-        What to do with columns that were not in the first row of a table: learn from them if they come within the first
-        three quarters of `budget` rows, ignore them with a warning, or raise an error. Columns that come later than that
-        are ignored with a warning.
+        What to do with columns that were not in the first row of a table: learn from them, ignore them with a warning,
+        or raise an error. Those that come after three quarters of `budget` rows cannot be learned and are ignored.
     n_jobs : int or None, default=None
         Number of threads; -1 for all cores. The result does not depend on it.
     random_state : int, RandomState or None, default=None

@@ -490,7 +490,8 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
 
     def __setstate__(self, state: State) -> None:
         state = dict(state)
-        state = {"verbose": 0, "new_columns": "learn"} | state  # which earlier versions did not have
+        for name, value in (("verbose", 0), ("new_columns", "learn")):  # which earlier versions did not have
+            state.setdefault(name, value)
         learned = state.pop("_learner", state.pop("_stream", None))  # version 0.1.0 called it "_stream"
         encoder = state.pop("_encoder", None)
         super().__setstate__(state)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -14,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bomkl.tables.errors import TableError, cell_error
+from bomkl.tables.errors import TableError
 
 Kind = Literal["number", "boolean", "category", "date"]
 KINDS: tuple[Kind, ...] = ("number", "boolean", "category", "date")

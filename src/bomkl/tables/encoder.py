@@ -178,9 +178,7 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
         """
         check_is_fitted(self)
         table = read_table(X)
-        rows, update = self._learned.encode(
-            table, np.zeros(table.n_rows, dtype=bool), ReadTargets.none(table.n_rows)
-        )
+        rows, update = self._learned.encode(table, np.zeros(table.n_rows, dtype=bool), ReadTargets.none(table.n_rows))
         update.notices.warn()
         return rows
 

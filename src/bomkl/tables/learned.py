@@ -128,7 +128,7 @@ class Learned:
             undecided = Undecided(name, at, width, n_targets, max_values)
             columns.append(undecided.decided(kind) if kind else undecided)
             at += width
-            plain = plain and (not width or (kind in ("number", "boolean") and not missing))
+            plain = plain and ((grows and kind is None) or (kind in ("number", "boolean") and not missing))
         places = 0 if plain and at else _places(columns, one_hot)  # plain numbers stay what they are
         nothing = np.zeros(n_targets)
         early = EarlyRows() if grows else None

@@ -50,7 +50,9 @@ class Notices:
         shown = repr(cells[0])
         shown = shown if len(shown) <= _SHOWN else shown[: _SHOWN - 3] + "..."
         what = {"number": "numbers", "boolean": "truth values", "date": "dates"}[kind]
-        advice = f" For a column of texts, declare types={{{column!r}: 'category'}}." if isinstance(cells[0], str) else ""
+        advice = (
+            f" For a column of texts, declare types={{{column!r}: 'category'}}." if isinstance(cells[0], str) else ""
+        )
         text = f"The column {column!r} holds {what}. Other values, such as {shown}, count as missing.{advice}"
         self._add("kind", Notice(column, text, len(cells)))
 
@@ -62,7 +64,9 @@ class Notices:
     def absent(self, column: Any, rows: int, like: str | None) -> None:
         """Note a column that a table does not have; `like` is one that it has instead and may be the same."""
         hint = f" Is it {like!r}, which is new?" if like else ""
-        self._add("absent", Notice(column, f"The column {column!r} is not in the table: its values are missing.{hint}", rows))
+        self._add(
+            "absent", Notice(column, f"The column {column!r} is not in the table: its values are missing.{hint}", rows)
+        )
 
     def _add(self, what: str, notice: Notice) -> None:
         before = self.found.get((notice.column, what))

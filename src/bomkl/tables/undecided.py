@@ -21,8 +21,8 @@ from bomkl.tables.values import Float, Values
 class Undecided:
     """A column that had no value yet and no kind, or one that waits for columns of numbers.
 
-    In an encoder that does not grow, it has columns of numbers that are enough for any kind: rows before its first value
-    have zeros there. In one that grows it has none, and waits for them from its first value on.
+    In an encoder that does not grow, it has columns of numbers that are enough for any kind; rows before its first
+    value have zeros there. In one that grows it has none, and waits for them from its first value on.
 
     Parameters
     ----------
