@@ -43,7 +43,7 @@ def estimator_of(cell: Cell, X: Any, y: Any) -> Any:
     """Make a cell's estimator. Perceptron(*) gets its kernel from the first rows: choosing it is not what is timed."""
     estimator = factory_of(cell.algorithm)(budget=cell.budget, random_state=cell.seed, **dict(cell.parameters))
     if isinstance(estimator, BestKernelPerceptron):
-        chosen = BestKernelPerceptron(random_state=0).fit(X[:CHUNK], y[:CHUNK]).kernels_
+        chosen = BestKernelPerceptron(random_state=0).fit(X[:CHUNK], y[:CHUNK], shuffle=False).kernels_
         estimator.set_params(kernels=chosen)
     return estimator
 

@@ -133,7 +133,7 @@ class TestLearning:
         model = BudgetMKLClassifier(selection_delta=lambda t: rounds.append(t) or 0.001, random_state=0)
         model.partial_fit(X[:100], y[:100]).partial_fit(X[100:], y[100:])
         assert rounds == list(range(1, len(y) + 1))
-        constant = BudgetMKLClassifier(selection_delta=0.001, random_state=0).fit(X, y)
+        constant = BudgetMKLClassifier(selection_delta=0.001, random_state=0).fit(X, y, shuffle=False)
         assert_array_equal(model.dual_coef_, constant.dual_coef_)
 
     def test_random_state_alone_decides_the_draws(self):
@@ -399,7 +399,7 @@ def test_a_malformed_csr_matrix_is_refused():
 def test_pickling_in_mid_stream_changes_nothing(learner, budget, dtype):
     X, y = moons(500)
     X = X.astype(dtype)
-    straight = BudgetMKLClassifier(learner=learner, budget=budget, random_state=0).fit(X, y)
+    straight = BudgetMKLClassifier(learner=learner, budget=budget, random_state=0).fit(X, y, shuffle=False)
     model = BudgetMKLClassifier(learner=learner, budget=budget, random_state=0)
     for start in range(0, len(y), 93):
         model.partial_fit(X[start : start + 93], y[start : start + 93], classes=[-1, 1])

@@ -141,7 +141,9 @@ def test_votes_of_functions_that_are_exactly_zero(kernel, dtype):
     # two stored rows with opposite signs, a third too far off to matter, and queries as far from one as from the other
     stored = np.array([[0, 1, 2, 5, 3], [5, 2, 0, 1, 3], [107, 61, 83, 12, 59]]) / 16
     queries = np.repeat(np.arange(-40, 41)[:, None] / 256, 5, axis=1)
-    model = BudgetMKLClassifier([kernel], Perceptron(), Uniform(), "vote", dtype=dtype).fit(stored, [1, 0, 1])
+    model = BudgetMKLClassifier([kernel], Perceptron(), Uniform(), "vote", dtype=dtype).fit(
+        stored, [1, 0, 1], shuffle=False
+    )
     assert (model._scores(queries, per_kernel=True) == 0).all()
     np.testing.assert_array_equal(run(model, queries)["label"], model.predict(queries))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.utils.validation import validate_data
 from bomkl._validation import check_not_masked, parameter_error, validated
 from bomkl.tables import TableEncoder
 from bomkl.tables.early import Room
-from bomkl.tables.errors import TableError
+from bomkl.tables.errors import TableError, with_row
 from bomkl.tables.frames import Table, is_table, read_table
 from bomkl.tables.learned import Update
 
@@ -92,12 +93,15 @@ class TableRows:
         )
 
     def _encoded(
-        self, X: Any, y: Any, learned: NDArray[np.bool_], room: Room | None = None
+        self, X: Any, y: Any, learned: NDArray[np.bool_], numbers: Sequence[int] | Any, room: Room | None = None
     ) -> tuple[Any, Update | None]:
-        """Rows as the learner takes them, and what the encoder learns from them."""
+        """Rows as the learner takes them, and what the encoder learns from them; `numbers` are for messages."""
         if not isinstance(X, Table):
             return X, None
-        return self._encoder.prepare(X, y, learned, room)
+        try:
+            return self._encoder.prepare(X, y, learned, room)
+        except TableError as error:
+            raise with_row(error, numbers) from None
 
     def _take_over(self, update: Update | None) -> None:
         """Let the encoder learn, after the learner has; the one of before stays what it was."""

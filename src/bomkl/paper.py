@@ -2,6 +2,9 @@
 
 The algorithms that vote always compute in float64, because the sign of a tiny number can decide a vote.
 
+The paper learns from a stream and counts the mistakes on the way: use `score_and_learn`, which never changes the order
+of the rows. `fit` shuffles them unless you pass ``shuffle=False``.
+
 Examples
 --------
 >>> from bomkl import paper
@@ -93,7 +96,7 @@ class BestKernelPerceptron(BudgetMKLClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _choose_kernels(self, X: Any, y: Any, sample_weight: Any) -> list[KernelLike]:
+    def _choose_kernels(self, X: Any, y: Any) -> list[KernelLike]:
         kernels = self._kernel_list()
         if len(kernels) == 1:
             return kernels

@@ -43,7 +43,9 @@ def progress_bar(total: int | None, description: str, unit: str, **options: Any)
 
 
 @contextmanager
-def learning_bar(n_rows: int, verbose: Any) -> Iterator[Callable[[int, int], Iterator[slice]]]:
+def learning_bar(
+    n_rows: int, verbose: Any, at_once: int | None = None
+) -> Iterator[Callable[[int, int], Iterator[slice]]]:
     """Yield what cuts a range of rows into slices to learn from one after the other, and counts them in a bar.
 
     Parameters
@@ -51,7 +53,9 @@ def learning_bar(n_rows: int, verbose: Any) -> Iterator[Callable[[int, int], Ite
     n_rows : int
         Rows in all.
     verbose : bool or int
-        Whether to show the bar, also where stderr is no terminal, as in a notebook. Otherwise a range is one slice.
+        Whether to show the bar, also where stderr is no terminal, as in a notebook.
+    at_once : int or None, default=None
+        Most rows of a slice. With None and no bar, a range is one slice.
 
     Yields
     ------
@@ -65,17 +69,21 @@ def learning_bar(n_rows: int, verbose: Any) -> Iterator[Callable[[int, int], Ite
     [slice(0, 1000, None)]
     """
     if not verbose:
-        yield lambda begin, end: iter([slice(begin, end)])
+        yield lambda begin, end: _cut(begin, end, max(n_rows, 1) if at_once is None else at_once)
         return
     from tqdm import tqdm
 
     step = max(n_rows // _LOOKS, _FEWEST)
+    step = step if at_once is None else min(step, at_once)
     with tqdm(total=n_rows, desc="learning", unit=" row", file=sys.stderr) as bar:
 
         def parts(begin: int, end: int) -> Iterator[slice]:
-            for at in range(begin, end, step):
-                last = min(at + step, end)
-                yield slice(at, last)
-                bar.update(last - at)
+            for part in _cut(begin, end, step):
+                yield part
+                bar.update(part.stop - part.start)
 
         yield parts
+
+
+def _cut(begin: int, end: int, step: int) -> Iterator[slice]:
+    return (slice(at, min(at + step, end)) for at in range(begin, end, step))

@@ -176,7 +176,7 @@ class TestWeights:
 class TestInsight:
     def test_attributes(self):
         X, y = moons()
-        auto = model().fit(X, y)
+        auto = model().fit(X, y, shuffle=False)
         assert auto.n_features_in_ == 2
         assert auto.n_seen_ == 600
         assert len(auto.kernels_) == len(auto.kernel_weights_) == len(auto.component_errors_) == len(auto.n_support_)

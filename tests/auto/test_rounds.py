@@ -257,47 +257,11 @@ def test_accuracy_is_that_of_learning_row_by_row():
     X, y = make_classification(6000, 10, n_informative=6, n_clusters_per_class=3, random_state=1)
     errors = []
     for update in ("rows", "rounds"):  # without trees, which rounds do not have
-        model = AutoMKLClassifier(100, update=update, trees=False, random_state=0).fit(X[:5000], y[:5000])
+        model = AutoMKLClassifier(100, update=update, trees=False, random_state=0).fit(
+            X[:5000], y[:5000], shuffle=False
+        )
         errors.append(np.mean(model.predict(X[5000:]) != y[5000:]))
     assert abs(errors[0] - errors[1]) < 0.012
-
-
-# ---------------------------------------------------------------- tables in any order
-
-
-@pytest.mark.parametrize("update", ["rows", "rounds"])
-@pytest.mark.parametrize("convert", [np.asarray, sp.csr_matrix])
-def test_a_shuffled_table_is_the_table_in_the_drawn_order(update, convert):
-    model = AutoMKLClassifier(40, update=update, random_state=0)
-    order = model.fit(X[:20], Y[:20] % 2)._drawn_order(N)
-    by_hand = AutoMKLClassifier(40, update=update, random_state=0).fit(X[order], Y[order] % 2)
-    model.fit(convert(X), Y % 2, shuffle=True)
-    assert_array_equal(model.predict_proba(X), by_hand.predict_proba(X))
-    assert sorted(order) == list(range(N))
-
-
-def test_sorted_tables_learn_as_well_as_others_when_shuffled():
-    y = (Y > 1).astype(int)
-    train, test = np.argsort(y[:500], kind="stable"), np.arange(500, N)
-    with pytest.warns(UserWarning, match="seems to be sorted"):
-        trapped = AutoMKLClassifier(40, random_state=0).fit(X[train], y[train]).score(X[test], y[test])
-    model = AutoMKLClassifier(40, random_state=0).fit(X[train], y[train], shuffle=True)
-    assert model.score(X[test], y[test]) > trapped + 0.05
-
-
-def test_shuffling_uses_weights_of_the_same_rows():
-    target = X[:, 0].copy()
-    target[:50] = 1000.0
-    weight = np.ones(N)
-    weight[:50] = 0
-    model = AutoMKLRegressor(40, update="rounds", random_state=0).fit(X, target, sample_weight=weight, shuffle=True)
-    assert np.abs(model.predict(X) - X[:, 0]).max() < 5
-    assert model.n_seen_ == N - 50
-
-
-def test_shuffling_a_stream_that_drifts_is_refused():
-    with pytest.raises(ValueError, match="order of the rows"):
-        AutoMKLClassifier(40, drift="adapt").fit(X, Y, shuffle=True)
 
 
 def test_a_large_budget_begins_with_rounds_before_it_is_full(monkeypatch):

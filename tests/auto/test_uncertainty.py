@@ -48,7 +48,7 @@ def test_coverage_comes_back_after_a_change():
 
 
 def test_deviations_match_the_errors():
-    model = AutoMKLRegressor(budget=60, random_state=0).fit(X, Y)
+    model = AutoMKLRegressor(budget=60, random_state=0).fit(X, Y, shuffle=False)
     predictions, deviations = model.predict(X, return_std=True)
     assert_array_equal(predictions, model.predict(X))
     assert_allclose(np.mean(((Y - predictions) / deviations) ** 2), 1, atol=0.25)
@@ -57,7 +57,7 @@ def test_deviations_match_the_errors():
 
 @pytest.mark.parametrize("drift", [None, "adapt"])
 def test_any_split_and_a_file_give_the_same_bits(drift, tmp_path):
-    whole = AutoMKLRegressor(budget=30, drift=drift, random_state=0).fit(X[:400], Y[:400])
+    whole = AutoMKLRegressor(budget=30, drift=drift, random_state=0).fit(X[:400], Y[:400], shuffle=False)
     cut = AutoMKLRegressor(budget=30, drift=drift, random_state=0)
     for begin, end in pairwise([0, 1, 2, 7, 64, 130, 131, 300, 400]):
         cut.partial_fit(X[begin:end], Y[begin:end])
@@ -69,7 +69,7 @@ def test_any_split_and_a_file_give_the_same_bits(drift, tmp_path):
 
 
 def test_one_row_at_a_time_gives_the_same_intervals():
-    whole = AutoMKLRegressor(budget=30, random_state=0).fit(X[:300], Y[:300])
+    whole = AutoMKLRegressor(budget=30, random_state=0).fit(X[:300], Y[:300], shuffle=False)
     one = AutoMKLRegressor(budget=30, random_state=0)
     for i in range(300):
         one.learn_one(X[i], Y[i])
@@ -93,7 +93,7 @@ def test_memory_is_bounded(monkeypatch):
 
 
 def test_a_failed_call_leaves_the_calibration_as_it_was(monkeypatch):
-    model = AutoMKLRegressor(budget=30, random_state=0).fit(X[:200], Y[:200])
+    model = AutoMKLRegressor(budget=30, random_state=0).fit(X[:200], Y[:200], shuffle=False)
     before = model.predict_interval(X)
 
     def broken(self, *arguments):
@@ -104,7 +104,7 @@ def test_a_failed_call_leaves_the_calibration_as_it_was(monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             model.partial_fit(X[200:300], Y[200:300])
     assert_array_equal(model.predict_interval(X), before)
-    again = AutoMKLRegressor(budget=30, random_state=0).fit(X[:300], Y[:300])
+    again = AutoMKLRegressor(budget=30, random_state=0).fit(X[:300], Y[:300], shuffle=False)
     assert_array_equal(model.partial_fit(X[200:300], Y[200:300]).predict_interval(X), again.predict_interval(X))
 
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
+from bomkl._drawn_rows import Drawn, drawn_order, row_numbers
 from bomkl._labels import checked_classes, checked_labels
 from bomkl._online import OnlineClassifier
 from bomkl._repr import mistakes_text
@@ -134,8 +135,8 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, shuffle: bool = False) -> Self:
-        """Forget everything, then learn from the rows once, in order or shuffled.
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, shuffle: bool | None = None) -> Self:
+        """Forget everything, then learn from the rows of a table once, in a random order.
 
         Parameters
         ----------
@@ -145,9 +146,9 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
             Labels.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows.
-        shuffle : bool, default=False
-            Whether to learn from the rows in a random order. Use it for sorted tables: the first rows fill the budget,
-            so they must be like the rest.
+        shuffle : bool or None, default=None
+            Whether to learn from the rows in a random order, which `random_state` decides. False is for rows in the
+            order of time. None is True, but False with ``drift="adapt"``.
 
         Returns
         -------
@@ -376,7 +377,7 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
         if len(codes) > len(head) and (head == head[0]).all() and (codes != head[0]).any():
             warnings.warn(
                 f"The first {len(head)} rows, which fill the budget, all have the same label, but later ones do not: "
-                "the table seems to be sorted. Use fit(X, y, shuffle=True).",
+                "the table seems to be sorted. Use fit(X, y), which shuffles.",
                 UserWarning,
                 stacklevel=7,
             )
@@ -390,7 +391,7 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
         *,
         with_scores: bool,
         whole_set: bool = False,
-        shuffle: bool = False,
+        shuffle: bool | None = False,
     ) -> Float:
         first = not hasattr(self, "_learner")
         self._prepare(first)
@@ -403,9 +404,14 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
         if not first:
             self._labels: NDArray[Any] = before
         weight = self._check_weight(sample_weight, X)
+        seed, all_labels = self._draw_seed() if first else 0, y
+        shuffled = self._shuffles(shuffle)
+        if shuffled:
+            order = drawn_order(seed, weight)
+            X, y, weight = Drawn(X, order), y[order], weight[order]
         counted = weight > 0
         labels, declared = self._known_labels(y[counted], None if classes is None else given, first)
-        by_class = self._class_weights(y, labels, whole_set)
+        by_class = self._class_weights(all_labels, labels, whole_set)
         codes = label_codes(y, labels)
         if by_class is not None:
             weight = self._check_weight(np.where(counted, weight * by_class[np.maximum(codes, 0)], 0.0), X)
@@ -416,23 +422,25 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
                 "that has a weight."
             )
         if first:
-            self._start(False, max(len(labels), 2) if declared else 2)
+            self._start(False, max(len(labels), 2) if declared else 2, seed)
             self._mistakes = 0
         if declared:  # labels declared only now
             for _ in range(self._learner_classes(), len(labels)):
                 self._learner.add_class()
         self._labels, self._declared, self.classes_ = labels, declared, np.unique(labels)
         if not with_scores and not counted.all():
-            X, codes, weight, counted = X[counted], codes[counted], weight[counted], counted[counted]
-        if whole_set and not shuffle and self.drift is None:
+            X = Drawn(X, np.flatnonzero(counted))
+            codes, weight, counted = codes[counted], weight[counted], counted[counted]
+        if whole_set and not shuffled and self.drift is None:
             self._warn_if_sorted(codes)
-        if shuffle:
-            order = self._drawn_order(len(codes))
-            X, codes, weight = self._drawn(X, order), codes[order], weight[order]
         learned: list[tuple[Float, Float]] = []
         with learning_bar(len(codes), self.verbose) as parts:
             for rows, part in self._parts(X, counted):
-                learned += self._learn_part(part, codes[rows], weight[rows], counted[rows], rows.start, parts)
+                encoded, update = self._encoded(
+                    part, codes[rows], counted[rows], row_numbers(X, rows), self._room(weight[rows])
+                )
+                learned += self._learn_part(encoded, codes[rows], weight[rows], counted[rows], rows.start, parts)
+                self._take_over(update)
         return _joined(learned, max(len(labels), 2))
 
     def _learn_part(
@@ -445,15 +453,12 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
         parts: Callable[[int, int], Iterable[slice]],
     ) -> list[tuple[Float, Float]]:
         """Learn from rows, the first of which has a number in its call; their columns stay what they are."""
-        X, update = self._encoded(X, codes, counted, self._room(weight))
         with self._working(len(codes)) as run:
-            learned = [
+            return [
                 self._piece(X[part], codes[part], weight[part], kind, run)
                 for begin, end, kind in pieces(codes, counted, self._learner_classes())
                 for part in (slice(each.start - first, each.stop - first) for each in parts(begin + first, end + first))
             ]
-        self._take_over(update)
-        return learned
 
     def _learner_classes(self) -> int:
         return max(self._learner.outputs, 2)

@@ -15,12 +15,14 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from bomkl._drawn_rows import Drawn
 from bomkl._extras import install_hint
 from bomkl._guard import changing
 from bomkl._repr import ShowsState, bytes_text, top_kernels
 from bomkl._repr import State as ShownState
 from bomkl._table_rows import TableRows
 from bomkl._validation import (
+    check_bool,
     check_choice,
     check_count,
     check_kept,
@@ -39,7 +41,6 @@ from bomkl.auto.geometry import Float
 from bomkl.auto.parallel import Mapper, shared_by
 from bomkl.auto.pool import PoolMember, pool_members
 from bomkl.auto.rounds import RoundLearner
-from bomkl.auto.row_arrays import Drawn
 from bomkl.auto.rows import RowLearner
 from bomkl.auto.saved import State
 from bomkl.auto.sparse_rows import canonical_rows
@@ -97,11 +98,10 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         else:
             check_kept(self, self._started_with)
 
-    def _start(self, regression: bool, n_classes: int) -> None:
+    def _start(self, regression: bool, n_classes: int, seed: int) -> None:
         if self.update == "rounds" and self._n_columns() > WIDEST:
             rule = f"'rows' for more than {WIDEST} columns: rounds sum over all pairs of columns"
             raise parameter_error(type(self).__name__, "update", rule, self.update)
-        seed = int(check_random_state(self.random_state).randint(2**63 - 1, dtype=np.int64))
         self._started_with = self._learning_settings()
         if self.budget < FIRST_STAGE:
             warnings.warn(
@@ -135,13 +135,14 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         """
         begin, n = 0, len(counted)
         while begin < n:
-            end = n
-            if isinstance(X, Table) and self._rows_to_keep() and self._encoder.may_grow_by(X):
+            end = min(begin + X.rows_at_once, n) if isinstance(X, Drawn) else n
+            table = X.X if isinstance(X, Drawn) else X
+            if isinstance(table, Table) and self._rows_to_keep() and self._encoder.may_grow_by(table):
                 left = next_stage(self._learner.seen, int(self.budget)) - self._learner.seen
-                learned = np.flatnonzero(counted[begin:])
-                end = begin + int(learned[left - 1]) + 1 if len(learned) >= left else n
+                learned = np.flatnonzero(counted[begin:end])
+                end = begin + int(learned[left - 1]) + 1 if len(learned) >= left else end
             rows = slice(begin, end)
-            yield rows, X if rows == slice(0, n) else X[rows]
+            yield rows, X[rows] if isinstance(X, Drawn) or rows != slice(0, n) else X
             begin = end
             self._take_in_columns()
 
@@ -184,14 +185,20 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
             return AdaptiveLearner
         return RoundLearner if update == "rounds" else learner_type(self._n_columns())
 
-    def _drawn_order(self, n: int) -> NDArray[np.int64]:
-        """Draw an order of the rows of a table."""
-        if self.drift is not None:
+    def _draw_seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**63 - 1, dtype=np.int64))
+
+    def _shuffles(self, shuffle: bool | None) -> bool:
+        """Whether `fit` draws an order of the rows."""
+        if shuffle is None:
+            return self.drift is None
+        check_bool(f"{type(self).__name__}.fit", "shuffle", shuffle)
+        if shuffle and self.drift is not None:
             raise ValueError(
                 f"shuffle=True of {type(self).__name__}.fit cannot be used with drift={self.drift!r}: drift is about "
                 "the order of the rows."
             )
-        return np.random.default_rng([self._learner.settings.seed, n]).permutation(n)
+        return shuffle
 
     @contextmanager
     def _working(self, rows: int) -> Iterator[Mapper]:
@@ -247,14 +254,6 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
 
     def _one_row(self, x: Any) -> Any:
         return super()._one_row(on_host(x))
-
-    @staticmethod
-    def _drawn(X: Any, order: NDArray[np.int64]) -> Any:
-        """Rows in a drawn order; those of a table before they are encoded, so that none is encoded by later ones.
-
-        Rows on a device are drawn there.
-        """
-        return X[order] if isinstance(X, Table) or hasattr(X, "tensor") else Drawn(X, order)
 
     def _quick_row(self, x: Any) -> Any:
         """One row as learners take it; None where it has to be looked at first, or encoded."""

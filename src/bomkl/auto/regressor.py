@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 
+from bomkl._drawn_rows import Drawn, drawn_order, row_numbers
 from bomkl._labels import checked_numbers
 from bomkl._online import OnlineRegressor
 from bomkl._validation import check_as_many, check_choice, is_finite_number
@@ -136,8 +137,8 @@ class AutoMKLRegressor(OnlineRegressor, AutoEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, shuffle: bool = False) -> Self:
-        """Forget everything, then learn from the rows once, in order or shuffled.
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, shuffle: bool | None = None) -> Self:
+        """Forget everything, then learn from the rows of a table once, in a random order.
 
         Parameters
         ----------
@@ -147,9 +148,9 @@ class AutoMKLRegressor(OnlineRegressor, AutoEstimator):
             Targets.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows.
-        shuffle : bool, default=False
-            Whether to learn from the rows in a random order. Use it for sorted tables: the first rows fill the budget,
-            so they must be like the rest.
+        shuffle : bool or None, default=None
+            Whether to learn from the rows in a random order, which `random_state` decides. False is for rows in the
+            order of time. None is True, but False with ``drift="adapt"``.
 
         Returns
         -------
@@ -295,7 +296,9 @@ class AutoMKLRegressor(OnlineRegressor, AutoEstimator):
         super()._check_parameters()
         check_choice(type(self).__name__, "loss", self.loss, ("squared", "huber"))
 
-    def _learn_rows(self, X: Any, y: Any, sample_weight: Any, *, with_scores: bool, shuffle: bool = False) -> Float:
+    def _learn_rows(
+        self, X: Any, y: Any, sample_weight: Any, *, with_scores: bool, shuffle: bool | None = False
+    ) -> Float:
         first = not hasattr(self, "_learner")
         self._prepare(first)
         X = self._check_rows(X, first)
@@ -308,20 +311,24 @@ class AutoMKLRegressor(OnlineRegressor, AutoEstimator):
                 f"y must lie within {LARGEST:g}. Row {row} has {targets[row]:g} instead. Scale the targets."
             )
         weight = self._check_weight(sample_weight, X)
+        seed = self._draw_seed() if first else 0
+        if self._shuffles(shuffle):
+            order = drawn_order(seed, weight)
+            X, targets, weight = Drawn(X, order), targets[order], weight[order]
         if first:
-            self._start(True, 2)
+            self._start(True, 2, seed)
         if self.update == "rows" and not hasattr(self, "_errors"):  # files of 0.1.0 have none
             self._errors = ErrorModel(self._learner.settings, self._n_columns(), self.drift is not None)
         counted = weight > 0
         if not with_scores and not counted.all():
-            X, targets, weight, counted = X[counted], targets[counted], weight[counted], counted[counted]
-        if shuffle:
-            order = self._drawn_order(len(targets))
-            X, targets, weight = self._drawn(X, order), targets[order], weight[order]
+            X = Drawn(X, np.flatnonzero(counted))
+            targets, weight, counted = targets[counted], weight[counted], counted[counted]
         out = np.empty(len(targets))
         with learning_bar(len(targets), self.verbose) as parts:
             for rows, taken in self._parts(X, counted):
-                encoded, update = self._encoded(taken, targets[rows], counted[rows], self._room(weight[rows]))
+                encoded, update = self._encoded(
+                    taken, targets[rows], counted[rows], row_numbers(X, rows), self._room(weight[rows])
+                )
                 cuts = np.flatnonzero(np.diff(counted[rows])) + 1 + rows.start
                 ranges = zip([rows.start, *cuts], [*cuts, rows.stop], strict=True)
                 with self._working(rows.stop - rows.start) as run:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bomkl._core import NotFiniteError
 from bomkl.auto.constants import LARGEST
@@ -38,19 +37,3 @@ def checked(scores: Float) -> Float:
             "Scale the columns and targets, or begin anew."
         )
     return scores
-
-
-class Drawn:
-    """Rows of a matrix in a drawn order, without a copy of all of them."""
-
-    def __init__(self, X: Any, order: NDArray[np.int64]) -> None:
-        self.X, self.order = X, order
-        self.shape = (len(order), X.shape[1])
-
-    def __getitem__(self, rows: slice) -> Drawn:
-        return Drawn(self.X, self.order[rows])
-
-    def toarray(self) -> Any:
-        """Make the array, as a sparse matrix would."""
-        rows = self.X[self.order]
-        return rows.toarray() if hasattr(rows, "toarray") else rows

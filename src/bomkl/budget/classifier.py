@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import compute_class_weight
 
+from bomkl._drawn_rows import Drawn
 from bomkl._labels import checked_classes, checked_labels
 from bomkl._online import OnlineClassifier
-from bomkl._validation import check_as_many, check_choice, check_class_weights, parameter_error
+from bomkl._validation import check_as_many, check_bool, check_choice, check_class_weights, parameter_error
 from bomkl.budget.estimator import EngineEstimator
 from bomkl.budget.growth import with_another_class
 from bomkl.budget.per_row import LARGEST_WEIGHT, Float
@@ -134,8 +135,8 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
         self.verbose = verbose
         self.types = types
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Forget everything, then learn from the rows once, in order.
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, shuffle: bool = True) -> Self:
+        """Forget everything, then learn from the rows of a table once, in a random order.
 
         Parameters
         ----------
@@ -145,14 +146,18 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
             Labels.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows.
+        shuffle : bool, default=True
+            Whether to learn from the rows in a random order, which `random_state` decides. False is for rows in the
+            order of time.
 
         Returns
         -------
         self : object
             The fitted estimator.
         """
+        check_bool(f"{type(self).__name__}.fit", "shuffle", shuffle)
         with self._starting_over() as fresh:
-            fresh._learn_rows(X, y, None, sample_weight, whole_set=True)
+            fresh._learn_rows(X, y, None, sample_weight, whole_set=True, shuffle=shuffle)
             fresh._check_learned()
         return self
 
@@ -224,7 +229,15 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def _learn_rows(
-        self, X: Any, y: Any, classes: Any, sample_weight: Any, *, with_scores: bool = True, whole_set: bool = False
+        self,
+        X: Any,
+        y: Any,
+        classes: Any,
+        sample_weight: Any,
+        *,
+        with_scores: bool = True,
+        whole_set: bool = False,
+        shuffle: bool = False,
     ) -> Float:
         # the engine scores each row before it learns from it, so scores come in any case
         first = not hasattr(self, "_engine")
@@ -244,18 +257,23 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
             )
         indices = self._class_indices(y)
         weights = self._weights(X, y, indices, sample_weight, whole_set)
+        seed, order = self._drawn_order(weights, len(y)) if shuffle else (None, None)
+        if order is not None:
+            X, y, indices = Drawn(X, order), y[order], indices[order]
+            weights = None if weights is None else weights[order]
         X, update = self._rows_to_learn(X, indices, weights)
         if first:
             n_classes = len(self.classes_)
             task = "binary" if n_classes == 2 else "multiclass"
             self._start(
-                self._choose_kernels(X, y, sample_weight),
+                self._choose_kernels(X, y),
                 task,
                 1 if n_classes == 2 else n_classes,
                 X.dtype,
+                seed,
                 sparse=self._wide_and_sparse(X),
             )
-        scores = self._learn(X, indices.astype(np.float64), weights, first)
+        scores = self._learn(X, indices.astype(np.float64), weights, first, order)
         self._take_over(update)
         return scores
 
@@ -281,7 +299,7 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
         except TypeError:  # not hashable, so not a label
             return None
 
-    def _choose_kernels(self, X: Any, y: Any, sample_weight: Any) -> list[KernelLike]:
+    def _choose_kernels(self, X: Any, y: Any) -> list[KernelLike]:
         """Kernels to begin with; all that are configured."""
         return self._kernel_list()
 

@@ -25,6 +25,7 @@ from bomkl._core import (
     after_fork_in_parent,
     before_fork,
 )
+from bomkl._drawn_rows import Drawn, drawn_order, row_numbers, rows_at_once
 from bomkl._guard import changing, settled, unchanged_on_error
 from bomkl._repr import ShowsState, State, bytes_text, mistakes_text, top_kernels
 from bomkl._table_rows import TableRows
@@ -45,20 +46,20 @@ WIDE = 1024
 SPARSE_DENSITY = 0.05
 
 _MOST_THREADS = 1024
+_NOTHING_LEARNED = "Sample weights must contain at least one non-zero number: nothing was learned."
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=before_fork, after_in_parent=after_fork_in_parent, after_in_child=after_fork_in_child)
 
 
 @contextmanager
-def _rows_counted_from(first: int) -> Iterator[None]:
+def _rows_numbered(numbers: Any) -> Iterator[None]:
     """Let errors of the engine name rows by their place in X, of which it was given a part."""
     try:
         yield
     except NotFiniteError as error:
-        if not first:
-            raise
-        raise NotFiniteError(re.sub(r"\brow (\d+)", lambda row: f"row {int(row[1]) + first}", str(error))) from None
+        named = re.sub(r"\brow (\d+)", lambda row: f"row {numbers[int(row[1])]}", str(error))
+        raise NotFiniteError(named) from None
 
 
 def _plain(array: Any, dtype: Any) -> NDArray[Any]:
@@ -108,6 +109,17 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
             "seed": seed,
         }
 
+    def _draw_seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**63 - 1, dtype=np.int64))
+
+    def _drawn_order(self, weights: Float | None, n: int) -> tuple[int, NDArray[np.int64]]:
+        """Draw the seed of a new engine, and an order of the rows it learns from."""
+        seed = self._draw_seed()
+        order = drawn_order(seed, np.ones(n) if weights is None else weights)
+        if not len(order):
+            raise ValueError(_NOTHING_LEARNED)
+        return seed, order
+
     def _start(
         self,
         kernels: list[KernelLike],
@@ -118,8 +130,7 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
         sparse: bool = False,
     ) -> None:
         """Make an empty engine of the precision of the first rows; a sparse one stores rows without their zeros."""
-        if seed is None:
-            seed = int(check_random_state(self.random_state).randint(2**63 - 1, dtype=np.int64))
+        seed = self._draw_seed() if seed is None else seed
         self._seed = seed
         self._dtype = np.dtype(dtype)
         self._started_as = (task, n_outputs)
@@ -164,10 +175,22 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
 
     def _rows_to_learn(self, X: Any, y: Any, weights: Float | None) -> tuple[Any, Update | None]:
         """Rows as the engine takes them, and what the encoder of a table learns from them."""
-        if not isinstance(X, Table):
+        if not isinstance(X.X if isinstance(X, Drawn) else X, Table):
             return X, None
-        rows, update = self._encoded(X, y, np.ones(len(y), dtype=bool) if weights is None else weights > 0)
+        learned = np.ones(len(y), dtype=bool) if weights is None else weights > 0
+        if isinstance(X, Drawn):
+            return self._in_precision(self._encoded_in_blocks(X, y, learned)), None
+        rows, update = self._encoded(X, y, learned, range(len(y)))
         return self._in_precision(rows), update
+
+    def _encoded_in_blocks(self, X: Drawn, y: Any, learned: NDArray[np.bool_]) -> Float:
+        """Rows of a table in a drawn order, encoded; the encoder of this model, which is new, learns from them."""
+        n, step = X.shape[0], X.rows_at_once
+        out = np.empty((n, self._encoder.n_features_out_))
+        for rows in (slice(begin, min(begin + step, n)) for begin in range(0, n, step)):
+            out[rows], update = self._encoded(X[rows], y[rows], learned[rows], row_numbers(X, rows))
+            self._take_over(update)
+        return out
 
     def _in_precision(self, rows: Float) -> NDArray[Any]:
         """Turn encoded rows into the precision of the engine."""
@@ -184,6 +207,7 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
     @staticmethod
     def _wide_and_sparse(X: Any) -> bool:
         """Whether rows are better stored without their zeros; what is learned does not depend on it."""
+        X = X.X if isinstance(X, Drawn) else X
         if isinstance(X, np.ndarray) or X.shape[1] < WIDE:
             return False
         return bool(X.nnz < SPARSE_DENSITY * X.shape[0] * X.shape[1])
@@ -200,7 +224,9 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
     def _sample_weights(self, X: Any, sample_weight: Any) -> Float:
         return checked_weights(type(self).__name__, X.shape[0], sample_weight)
 
-    def _learn(self, X: Any, targets: Float, weights: Float | None, first: bool) -> Float:
+    def _learn(
+        self, X: Any, targets: Float, weights: Float | None, first: bool, order: NDArray[np.int64] | None = None
+    ) -> Float:
         """Learn rows that are checked; `_change` or `_starting_over` ends it.
 
         The engine can take back its last call only, so that progress is shown for the first rows of an engine, which
@@ -209,12 +235,13 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
         deltas = self._deltas(weights, len(targets))
         targets, given = _plain(targets, np.float64), None if weights is None else _plain(weights, np.float64)
         scores = []
-        with learning_bar(len(targets), self.verbose if first else 0) as parts:
+        with learning_bar(len(targets), self.verbose if first else 0, rows_at_once(X)) as parts:
             for part in parts(0, len(targets)):
                 weight, delta = (None if each is None else each[part] for each in (given, deltas))
-                rows = self._engine_rows(X if part == slice(0, len(targets)) else X[part])
+                whole = part == slice(0, len(targets)) and not isinstance(X, Drawn)
+                rows = self._engine_rows(X if whole else X[part])
                 last = part.stop == len(targets)
-                with _rows_counted_from(part.start):
+                with _rows_numbered(range(part.start, part.stop) if order is None else order[part]):
                     scores.append(self._engine.learn(rows, targets[part], weight, delta, self._n_threads(), last))
         return scores[0] if len(scores) == 1 else np.concatenate(scores)
 
@@ -259,7 +286,7 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
 
     def _check_learned(self) -> None:
         if self.n_seen_ == 0:
-            raise ValueError("Sample weights must contain at least one non-zero number: nothing was learned.")
+            raise ValueError(_NOTHING_LEARNED)
 
     def _scores(self, X: Any, per_kernel: bool = False) -> Float:
         check_is_fitted(self)

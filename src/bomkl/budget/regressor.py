@@ -8,9 +8,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bomkl._drawn_rows import Drawn
 from bomkl._labels import checked_numbers
 from bomkl._online import OnlineRegressor
-from bomkl._validation import check_as_many, check_not_negative, is_finite_number, parameter_error
+from bomkl._validation import check_as_many, check_bool, check_not_negative, is_finite_number, parameter_error
 from bomkl.budget.estimator import EngineEstimator
 from bomkl.budget.per_row import Float
 from bomkl.combiners import REGRESSION_LOSSES, Combiner, Hedge
@@ -124,8 +125,8 @@ class BudgetMKLRegressor(OnlineRegressor, EngineEstimator):
         self.verbose = verbose
         self.types = types
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Forget everything, then learn from the rows once, in order.
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, shuffle: bool = True) -> Self:
+        """Forget everything, then learn from the rows of a table once, in a random order.
 
         Parameters
         ----------
@@ -135,14 +136,18 @@ class BudgetMKLRegressor(OnlineRegressor, EngineEstimator):
             Targets.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows.
+        shuffle : bool, default=True
+            Whether to learn from the rows in a random order, which `random_state` decides. False is for rows in the
+            order of time.
 
         Returns
         -------
         self : object
             The fitted estimator.
         """
+        check_bool(f"{type(self).__name__}.fit", "shuffle", shuffle)
         with self._starting_over() as fresh:
-            fresh._learn_rows(X, y, sample_weight)
+            fresh._learn_rows(X, y, sample_weight, shuffle=shuffle)
             fresh._check_learned()
         return self
 
@@ -199,7 +204,9 @@ class BudgetMKLRegressor(OnlineRegressor, EngineEstimator):
         if (task, n_outputs) != ("regression", 1):
             raise parameter_error("a stored model", "task", "a regression with one output", (task, n_outputs))
 
-    def _learn_rows(self, X: Any, y: Any, sample_weight: Any, *, with_scores: bool = True) -> Float:
+    def _learn_rows(
+        self, X: Any, y: Any, sample_weight: Any, *, with_scores: bool = True, shuffle: bool = False
+    ) -> Float:
         # the engine scores each row before it learns from it, so scores come in any case
         first = not hasattr(self, "_engine")
         if first:
@@ -216,9 +223,13 @@ class BudgetMKLRegressor(OnlineRegressor, EngineEstimator):
                 "instead. Scale the targets."
             )
         weights = None if sample_weight is None else self._sample_weights(X, sample_weight)
+        seed, order = self._drawn_order(weights, len(targets)) if shuffle else (None, None)
+        if order is not None:
+            X, targets = Drawn(X, order), targets[order]
+            weights = None if weights is None else weights[order]
         X, update = self._rows_to_learn(X, targets, weights)
         if first:
-            self._start(self._kernel_list(), "regression", 1, X.dtype, sparse=self._wide_and_sparse(X))
-        predictions = self._learn(X, targets, weights, first)[:, 0]
+            self._start(self._kernel_list(), "regression", 1, X.dtype, seed, sparse=self._wide_and_sparse(X))
+        predictions = self._learn(X, targets, weights, first, order)[:, 0]
         self._take_over(update)
         return predictions

@@ -123,7 +123,7 @@ def best_kernel(spec: DatasetSpec, dtype: str) -> Any:
     from bomkl.paper import BestKernelPerceptron
 
     data = load_dataset(spec, dtype)
-    return BestKernelPerceptron(random_state=KERNEL_CHOICE_SEED).fit(data.X, data.y).kernels_[0]
+    return BestKernelPerceptron(random_state=KERNEL_CHOICE_SEED).fit(data.X, data.y, shuffle=False).kernels_[0]
 
 
 def with_foresight(estimator: Any, spec: DatasetSpec, dtype: str) -> Any:

@@ -18,8 +18,8 @@ from bomkl.auto.rounds import RoundLearner
 from bomkl.auto.sum_engine import newton_parts
 from bomkl.auto.sums import log_rows_of
 from bomkl.partitions.pieces import MOST_LABELS, Gains, Labels, Means, PartitionError, Piece, Static, Summary, named
-from bomkl.partitions.rows import Rows, check_numbers, codes_of, with_row
-from bomkl.tables.errors import TableError
+from bomkl.partitions.rows import Rows, check_numbers, codes_of
+from bomkl.tables.errors import TableError, with_row
 from bomkl.tables.frames import Table, stacked
 
 GROUP = 8  # partitions that a round takes rows from at the same time

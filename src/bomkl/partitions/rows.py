@@ -22,7 +22,7 @@ from bomkl.partitions.pieces import MOST_LABELS, Gains, Labels, Means, Piece, St
 from bomkl.tables import TableEncoder
 from bomkl.tables.cells import is_gap
 from bomkl.tables.counts import Counts
-from bomkl.tables.errors import TableError
+from bomkl.tables.errors import TableError, with_row
 from bomkl.tables.frames import Table, is_table, read_table
 
 
@@ -130,15 +130,7 @@ def _encoded(encoder: TableEncoder, rows: Rows) -> Float:
     try:
         return encoder.transform(rows.X)
     except TableError as error:
-        if error.row is None:
-            raise
         raise with_row(error, rows.numbers) from error
-
-
-def with_row(error: TableError, numbers: NDArray[np.int64]) -> TableError:
-    """Name the row of the partition rather than that of the piece."""
-    assert error.row is not None
-    return TableError(str(error).replace(f"in row {error.row} instead", f"in row {numbers[error.row]} instead"))
 
 
 def check_numbers(X: Any, numbers: NDArray[np.int64]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -24,3 +25,19 @@ def cell_error(column: Any, rule: str, row: int, value: Any, advice: str = "") -
     error = TableError(f"The column {column!r} must {rule}. Got {shown} in row {row} instead.{advice}")
     error.row = row
     return error
+
+
+def with_row(error: TableError, numbers: Sequence[int] | Any) -> TableError:
+    """Name a row by its number in the whole table rather than by its place among the rows that were passed on.
+
+    Examples
+    --------
+    >>> with_row(cell_error("age", "hold numbers", 1, "young"), [7, 9])
+    TableError("The column 'age' must hold numbers. Got 'young' in row 9 instead.")
+    """
+    if error.row is None:
+        return error
+    number = int(numbers[error.row])
+    named = TableError(str(error).replace(f"in row {error.row} instead", f"in row {number} instead"))
+    named.row = number
+    return named

@@ -1,0 +1,163 @@
+"""`fit` takes a table, whose order has no meaning; streams are learned from as they come."""
+
+import inspect
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes, load_digits, load_iris, load_wine, make_classification
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from bomkl import (
+    AutoMKLClassifier,
+    AutoMKLRegressor,
+    BudgetMKLClassifier,
+    BudgetMKLRegressor,
+    _drawn_rows,
+)
+from bomkl.kernels import Gaussian
+from bomkl.learners import RBP
+from bomkl.paper import BestKernelPerceptron
+
+N = 500
+X, CLASSES = make_classification(N, 6, n_informative=5, n_redundant=0, n_classes=4, random_state=0)
+NUMBERS = X[:, 0] * X[:, 1] + CLASSES
+FRAME = pd.DataFrame(X, columns=list("abcdef")).assign(
+    colour=np.array(["red", "blue", None], dtype=object)[np.arange(N) % 3], f=np.where(X[:, 0] > 1, np.nan, X[:, 5])
+)
+MODELS = {
+    "auto classes": (AutoMKLClassifier(40, random_state=0), CLASSES),
+    "auto rounds": (AutoMKLClassifier(40, update="rounds", random_state=0), CLASSES),
+    "auto numbers": (AutoMKLRegressor(40, random_state=0), NUMBERS),
+    "budget classes": (BudgetMKLClassifier(learner=RBP(), budget=30, random_state=0), CLASSES),
+    "budget numbers": (BudgetMKLRegressor(budget=30, random_state=0), NUMBERS),
+}
+
+
+def drawn(model, weights):
+    seed = model._seed if hasattr(model, "_seed") else model._learner.settings.seed
+    return _drawn_rows.drawn_order(seed, weights)
+
+
+def outputs(model, rows):
+    return model.decision_function(rows) if hasattr(model, "decision_function") else model.predict(rows)
+
+
+def rows_of(rows, places):
+    return rows.iloc[places] if hasattr(rows, "iloc") else rows[places]
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "rows", [X, X.astype(np.float32), sp.csr_matrix(X), FRAME], ids=["64", "32", "sparse", "table"]
+)
+def test_fit_learns_from_the_rows_in_a_drawn_order(name, rows, monkeypatch):
+    monkeypatch.setattr(_drawn_rows, "_CELLS_AT_ONCE", 100 * X.shape[1])  # several blocks
+    model, y = MODELS[name]
+    weights = np.where(np.arange(N) % 7 == 3, 0.0, 1.0)
+    order = drawn(clone(model).fit(X, y, sample_weight=weights), weights)
+    assert sorted(order) == np.flatnonzero(weights).tolist()
+    if rows is FRAME:  # the first row of a table decides the layout: make that of the first drawn row the same
+        rows = FRAME.copy()
+        rows.iloc[order[0]] = rows.iloc[0]
+    model = clone(model).fit(rows, y, sample_weight=weights)
+    by_hand = clone(model).fit(rows_of(rows, order), y[order], shuffle=False)
+    assert_array_equal(outputs(model, rows), outputs(by_hand, rows))
+    assert model.n_seen_ == len(order)
+    assert_array_equal(outputs(pickle.loads(pickle.dumps(model)), rows), outputs(model, rows))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_streams_are_never_reordered_and_random_state_decides_the_order(name):
+    model, y = MODELS[name]
+    more = {"classes": range(4)} if name.endswith(("classes", "rounds")) else {}
+    stream = clone(model).partial_fit(X[:100], y[:100], **more).partial_fit(X[100:], y[100:])
+    straight = clone(model)
+    straight.score_and_learn(X, y, **more)
+    assert_array_equal(outputs(stream, X), outputs(straight, X))
+    if "classes" not in more or name.startswith("budget"):
+        assert_array_equal(outputs(clone(model).fit(X, y, shuffle=False), X), outputs(straight, X))
+    fits = [clone(model).set_params(random_state=seed).fit(X, y) for seed in (1, 1, 2)]
+    assert_array_equal(outputs(fits[0], X), outputs(fits[1], X))
+    assert (outputs(fits[0], X) != outputs(fits[2], X)).any()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_only_true_and_false_say_whether_to_shuffle(name):
+    model, y = MODELS[name]
+    assert inspect.signature(model.fit).parameters["shuffle"].default in (True, None)
+    with pytest.raises(ValueError, match=r"'shuffle' parameter of \w+.fit must be True or False. Got 'yes'"):
+        clone(model).fit(X, y, shuffle="yes")
+
+
+def test_rows_of_a_stream_that_drifts_stay_in_the_order_of_time():
+    adaptive = AutoMKLClassifier(40, drift="adapt", random_state=0)
+    in_order = clone(adaptive).fit(X, CLASSES, shuffle=False).decision_function(X)
+    assert_array_equal(clone(adaptive).fit(X, CLASSES).decision_function(X), in_order)
+    with pytest.raises(ValueError, match="order of the rows"):
+        adaptive.fit(X, CLASSES, shuffle=True)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_errors_name_rows_by_their_place_in_the_table(name, monkeypatch):
+    monkeypatch.setattr(_drawn_rows, "_CELLS_AT_ONCE", 100 * X.shape[1])
+    model, y = MODELS[name]
+    endless = FRAME.copy()
+    endless.loc[321, "f"] = np.inf
+    with pytest.raises(ValueError, match="Got inf in row 321 instead"):
+        clone(model).fit(endless, y)
+    if name.startswith("budget"):
+        large = np.where(np.arange(N)[:, None] == 321, 1e150, X)
+        with pytest.raises(ValueError, match=r"\brow 321\b"):
+            clone(model).set_params(kernels="paper").fit(large, y)
+
+
+def test_the_best_kernel_of_the_paper_does_not_depend_on_a_table_being_shuffled():
+    model = BestKernelPerceptron(kernels=[Gaussian(1e-6), Gaussian(2.0)], random_state=0)
+    for settings in ({}, {"shuffle": False}):
+        assert clone(model).fit(X, CLASSES > 1, **settings).kernels_ == [Gaussian(2.0)]
+
+
+def scores(model, rows, y, by):
+    """Mean score on rows held out, learned from a sorted table and from one in a random order."""
+    test = np.random.default_rng(0).permutation(len(y)) % 4 == 0
+    train = np.flatnonzero(~test)
+    return [
+        np.mean(
+            [
+                make_pipeline(StandardScaler(), clone(model).set_params(random_state=seed))
+                .fit(rows[places], y[places])
+                .score(rows[test], y[test])
+                for seed in range(4)
+            ]
+        )
+        for places in (train[np.argsort(by[train], kind="stable")], train)
+    ]
+
+
+@pytest.mark.parametrize("load", [load_iris, load_wine, load_digits])
+@pytest.mark.parametrize("model", [AutoMKLClassifier(60, trees=False), BudgetMKLClassifier()])
+def test_labels_that_are_sorted_cost_nothing(load, model):
+    rows, y = (each[:700] for each in load(return_X_y=True))
+    ordered, mixed = scores(model, rows, y, y)
+    assert ordered > mixed - 0.05
+    assert mixed > 0.5
+
+
+@pytest.mark.parametrize("model", [AutoMKLRegressor(60, trees=False), BudgetMKLRegressor()])
+def test_targets_that_are_sorted_cost_nothing(model):
+    rows, y = load_diabetes(return_X_y=True)
+    y = (y - y.mean()) / y.std()
+    ordered, mixed = scores(model, rows, y, y)
+    assert ordered > mixed - 0.05
+
+
+def test_cross_validation_on_a_sorted_table():
+    rows, y = load_iris(return_X_y=True)
+    assert cross_val_score(AutoMKLClassifier(random_state=0), rows, y, cv=5).min() >= 0.9
