@@ -112,13 +112,13 @@ class TableRows:
             if encoder.n_features_in_ != self.n_features_in_:
                 self._take_names()
 
-    def _columns_of_features(self) -> list[Any]:
+    def _columns_of_features(self) -> Sequence[Any]:
         """Name of the user's column that each column of the learner comes from; None for one not in use."""
         encoder = self.encoder_
         if encoder is not None:
             return encoder.columns_of_features()
         names = vars(self).get("feature_names_in_")
-        return list(range(self.n_features_in_)) if names is None else names.tolist()
+        return range(self.n_features_in_) if names is None else names.tolist()
 
     def _n_columns(self) -> int:
         """Columns of the learner."""

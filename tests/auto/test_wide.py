@@ -1,5 +1,6 @@
 """Very wide rows: exact for any split, dense or sparse; time and memory by non-zeros; safe with any numbers."""
 
+import copy
 import pickle
 import tracemalloc
 from itertools import pairwise
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from bomkl import AutoMKLClassifier, AutoMKLRegressor, modelfile
+from bomkl import AutoMKLClassifier, AutoMKLRegressor, BudgetMKLClassifier, merge, modelfile
 from bomkl.auto.rows import RowLearner
 from bomkl.auto.sparse_rows import ColumnScales, canonical_rows
 from bomkl.auto.wide import WIDEST, WideLearner, learner_type
@@ -190,3 +191,35 @@ def test_explicit_zeros_duplicates_and_unsorted_columns_count_as_what_they_mean(
 def test_rounds_are_refused():
     with pytest.raises(ValueError, match="'update' parameter of AutoMKLClassifier must be 'rows' for more than 512"):
         AutoMKLClassifier(update="rounds").fit(X, CLASSES)
+
+
+@pytest.mark.parametrize("kind", [AutoMKLClassifier, AutoMKLRegressor, BudgetMKLClassifier])
+def test_memory_does_not_grow_with_the_width(kind, tmp_path):
+    rows = sp.csr_array((np.ones(80), [2**31 - 2, 0] * 40, range(81)), shape=(80, 2**31 - 1))
+    y = np.tile([1, -1], 40)
+    tracemalloc.start()
+    try:
+        model = kind(budget=10, random_state=0).fit(rows, y)
+        modelfile.save(model, tmp_path / "model.bomkl")
+        model = pickle.loads(pickle.dumps(modelfile.load(tmp_path / "model.bomkl"))).partial_fit(rows, y)
+        assert_array_equal(model.predict(rows) > 0, y > 0)
+        if kind is BudgetMKLClassifier:
+            assert_allclose(merge([model, copy.deepcopy(model)]).predict(rows), y)
+        else:
+            model.explain(rows[:1])
+            assert len(model.feature_importances_) == 2**31 - 1
+        assert tracemalloc.get_traced_memory()[1] < 100e6
+    finally:
+        tracemalloc.stop()
+
+
+def test_columns_of_any_number_are_found_again():
+    rng = np.random.default_rng(0)
+    near, far = rng.integers(0, 1000, size=400), rng.integers(2**21, 2**31 - 1, size=400)
+    columns = np.unique(np.concatenate([near, far]))
+    rows = sp.csr_matrix((np.ones(len(columns)), columns, [0, len(columns)]), shape=(1, 2**31 - 1))
+    scales = ColumnScales.of(rows[:, :0])
+    scales.scaled(rows, learn=True)
+    found = scales.scaled(rows, learn=False).places
+    assert_array_equal(np.sort(found), np.arange(len(columns)))
+    assert_array_equal(scales.columns[found], columns)

@@ -406,7 +406,7 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         now = self._now()
         importances = relevance_shares(now._leader)
         if importances is None:
-            return np.zeros(now.n_features_in_)
+            return np.broadcast_to(0.0, now.n_features_in_)  # of any width
         if now.encoder_ is None:
             return importances
         by_column = now._by_column(importances)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,7 +93,7 @@ def relevance_shares(learner: RowLearner | WideLearner) -> Float | None:
 
 
 def explain_row(
-    learner: RowLearner | WideLearner, x: Any, sign: float, columns: list[Any], output: int | None = None
+    learner: RowLearner | WideLearner, x: Any, sign: float, columns: Sequence[Any], output: int | None = None
 ) -> Explanation:
     """Take the score of one row, times a sign, apart; of several classes that of an output or of the likeliest.
 
@@ -133,7 +134,9 @@ def explain_row(
     return Explanation(margin, kernels, rows, margin - sum(kernels.values()), parts)
 
 
-def _parts_of_columns(learner: RowLearner, x: Float, sign: float, output: int, columns: list[Any]) -> dict[Any, float]:
+def _parts_of_columns(
+    learner: RowLearner, x: Float, sign: float, output: int, columns: Sequence[Any]
+) -> dict[Any, float]:
     """How much the score changes where a column has its mean instead, a group of columns at a time."""
     assert learner.geometry is not None
     groups: dict[Any, list[int]] = {}

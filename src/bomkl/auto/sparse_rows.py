@@ -17,6 +17,7 @@ from bomkl.auto.saved import SIZES, Saved, State
 
 _FARTHEST = 64.0  # scaled values beyond it tell an outlier, and how far out it is does not matter
 _USUAL = 8.0  # a column that comes late has the usual scale if its first value is within this factor of it
+_TABLE = 2**22  # columns that are found in a table; one of all columns that rows can have would take 8 GB
 _NON_ZEROS = 2**20  # worked on at a time; bounds the memory of long calls and changes no result
 
 
@@ -70,8 +71,9 @@ class ColumnScales:
         self.columns = columns  # the first `count` are in use, as of the scales
         self.scales = scales
         self.count = len(columns)
-        self._places = np.full(int(columns.max(initial=-1)) + 1, -1, dtype=np.int32)
-        self._places[columns] = np.arange(self.count, dtype=np.int32)
+        self._places = np.empty(0, dtype=np.int32)  # of columns up to _TABLE, those of others by their number
+        self._far_places: dict[int, int] = {}
+        self._note(columns, 0)
 
     def fork(self) -> Self:
         """Return a copy that may learn while this one stays as it is; only the latest fork may learn."""
@@ -122,12 +124,19 @@ class ColumnScales:
             more = max(end, self.count + self.count // 2) - self.count
             self.columns, self.scales = np.pad(self.columns, (0, more)), np.pad(self.scales, (0, more))
         self.columns[begin:end], self.scales[begin:end] = columns, scales
-        highest = int(columns.max())
-        if highest >= len(self._places):
-            more = max(highest + 1, 2 * len(self._places)) - len(self._places)
-            self._places = np.pad(self._places, (0, more), constant_values=-1)
-        self._places[columns] = np.arange(begin, end, dtype=np.int32)
+        self._note(columns, begin)
         self.count = end
+
+    def _note(self, columns: NDArray[np.int32], first: int) -> None:
+        """Note that columns have the places from `first` on."""
+        places = np.arange(first, first + len(columns), dtype=np.int32)
+        near = columns < _TABLE
+        highest = int(columns[near].max(initial=-1))
+        if highest >= len(self._places):
+            more = min(max(highest + 1, 2 * len(self._places)), _TABLE) - len(self._places)
+            self._places = np.pad(self._places, (0, more), constant_values=-1)
+        self._places[columns[near]] = places[near]
+        self._far_places.update(zip(columns[~near].tolist(), places[~near].tolist(), strict=True))
 
     def _first_scales(self, values: Float) -> Float:
         sizes = np.abs(values)
@@ -136,10 +145,12 @@ class ColumnScales:
 
     def _find(self, columns: NDArray[Any]) -> NDArray[np.int32]:
         """Places of columns; the table that finds them is derived from `columns`, and so never part of a state."""
-        last = len(self._places) - 1
-        if last < 0 or self.count == 0:
+        if self.count == 0:
             return np.full(len(columns), -1, dtype=np.int32)
-        places = self._places[np.minimum(columns, last)]
+        places = np.full(len(columns), -1, dtype=np.int32)
+        near, far = columns < len(self._places), columns >= _TABLE
+        places[near] = self._places[columns[near]]
+        places[far] = [self._far_places.get(column, -1) for column in columns[far].tolist()]
         own = (places >= 0) & (places < self.count)
         known = own & (self.columns[np.where(own, places, 0)] == columns)  # others may have given a place away
         return np.where(known, places, np.int32(-1))

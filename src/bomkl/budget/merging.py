@@ -44,9 +44,10 @@ def merge_budget(models: list[Any]) -> Any:
         )
     if "feature_weights" in states[0]:
         return _with_mean_weights(models, states, {each["seed"] for each in saved})
-    stored = [np.asarray(_dense(model._stored_rows(state))) for model, state in zip(models, states, strict=True)]
-    offsets = np.cumsum([0, *map(len, stored)])
-    all_rows, place = np.unique(np.vstack(stored), axis=0, return_inverse=True)
+    stored = [sp.csr_matrix(model._stored_rows(state)) for model, state in zip(models, states, strict=True)]
+    offsets = np.cumsum([0, *(rows.shape[0] for rows in stored)])
+    columns, together = _in_used_columns(sp.vstack(stored, format="csr"))
+    all_rows, place = np.unique(together, axis=0, return_inverse=True)
     place = place.ravel()
     merged = []
     for e in range(len(states[0]["scales"])):
@@ -58,7 +59,7 @@ def merge_budget(models: list[Any]) -> Any:
         while len(level) > 1:
             level = [_pair(level[i : i + 2], kernel, all_rows, first.budget) for i in range(0, len(level), 2)]
         merged.append(level[0])
-    return _with_expansions(models, states, all_rows, merged)
+    return _with_expansions(models, states, all_rows, columns, merged)
 
 
 def _with_mean_weights(models: list[Any], states: list[Any], seeds: set[int]) -> Any:
@@ -93,8 +94,11 @@ def _with_state(model: Any, engine: dict[str, Any]) -> Any:
     return out
 
 
-def _dense(rows: Any) -> Any:
-    return rows.toarray() if hasattr(rows, "toarray") else rows
+def _in_used_columns(rows: sp.csr_matrix) -> tuple[NDArray[np.int64], Float]:
+    """Return the columns that are not zero everywhere, which no kernel looks at, and dense rows of them."""
+    used, place = np.unique(rows.indices, return_inverse=True)
+    narrow = sp.csr_matrix((rows.data, place.ravel(), rows.indptr), shape=(rows.shape[0], len(used)))
+    return used.astype(np.int64), narrow.toarray()
 
 
 def _expansion(state: dict[str, Any], e: int, place: NDArray[np.int64], count: int) -> _Expansion:
@@ -116,7 +120,9 @@ def _pair(pair: list[_Expansion], kernel: Any, all_rows: Float, budget: int | No
     return _Expansion(rows[kept], np.asarray(np.linalg.solve(system, K[kept] @ coefs), dtype=np.float64))
 
 
-def _with_expansions(models: list[Any], states: list[Any], all_rows: Float, merged: list[_Expansion]) -> Any:
+def _with_expansions(
+    models: list[Any], states: list[Any], all_rows: Float, columns: NDArray[np.int64], merged: list[_Expansion]
+) -> Any:
     first = models[0]
     used, place = np.unique(np.concatenate([each.rows for each in merged]), return_inverse=True)
     rows = np.ascontiguousarray(all_rows[used], dtype=first._dtype)
@@ -129,12 +135,13 @@ def _with_expansions(models: list[Any], states: list[Any], all_rows: Float, merg
     }
     engine |= _sums(states, len(first.kernels_))
     if "rows" in engine:
-        engine["rows"] = rows
+        engine["rows"] = np.zeros((len(rows), engine["rows"].shape[1]), dtype=first._dtype)
+        engine["rows"][:, columns] = rows
     else:
         sparse = sp.csr_matrix(rows)
         engine |= {
             "row_values": sparse.data,
-            "row_columns": sparse.indices.astype(np.int32),
+            "row_columns": columns[sparse.indices].astype(np.int32),
             "row_starts": sparse.indptr.astype(np.int64),
         }
     if len(states[0]["inverse_gram"]) or any(len(state["inverse_gram"]) for state in states):
