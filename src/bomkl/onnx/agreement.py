@@ -53,7 +53,7 @@ def _clear_votes(estimator: Any, rows: NDArray[Any], tolerance: float) -> NDArra
 
 
 def _rows(estimator: Any) -> NDArray[Any]:
-    """Take stored rows, the most extreme ones among them, and rows between and beyond; random ones if none are stored."""
+    """Take stored rows with the most extreme ones, and rows on lines through two; random ones if none are stored."""
     stored = estimator.support_vectors_
     stored = stored if isinstance(stored, np.ndarray) else stored.toarray()
     rng = np.random.default_rng(0)
