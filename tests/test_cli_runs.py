@@ -206,7 +206,7 @@ def test_resuming_another_run_is_refused(svm, model, tmp_path):
     other.write_text(svm_text(100, seed=1))
     done = bomkl("train", other, "-o", model, "-a", "SPA", "--resume")
     assert done.exit_code == 1
-    assert f"use --from {model}" in done.stderr
+    assert f"use --start-from {model}" in done.stderr
     done = bomkl("train", svm, "-o", model, "-a", "SPA", "--resume", "--budget", 5)
     assert "trained with other settings: budget (None, now 5)" in done.stderr
 
@@ -514,7 +514,7 @@ def test_hostile_notes(svm, tmp_path, seed):
         ["inspect", tmp_path / "m"],
         ["inspect", tmp_path / "m", "--json"],
         ["train", svm, "-o", tmp_path / "m", "--resume", "-a", "SPA", "-q"],
-        ["train", svm, "-o", tmp_path / "m2", "--from", tmp_path / "m", "-a", "SPA", "-q"],
+        ["train", svm, "-o", tmp_path / "m2", "--start-from", tmp_path / "m", "-a", "SPA", "-q"],
     ):
         done = bomkl(*args)
         assert done.exit_code in (0, 1)

@@ -20,7 +20,13 @@ DOCS = ROOT / "docs"
 ELSEWHERE = {"adding-an-algorithm.md", "adding-a-data-set.md"}  # tests/experiments/test_adding_pages.py runs them
 PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.glob("*.md") if page.name not in ELSEWHERE)]
 CODE = re.compile(r"^```(python|pycon|sh)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-NEEDS = {"river.md": "river", "onnx.md": "onnxruntime", "serving.md": "fastapi", "scaling.md": "dask.dataframe"}
+NEEDS = {
+    "river.md": "river",
+    "onnx.md": "onnxruntime",
+    "serving.md": "fastapi",
+    "scaling.md": "dask.dataframe",
+    "brokers.md": "nats",
+}
 
 pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="the documentation is not part of this installation")
 

@@ -18,7 +18,10 @@ from bomkl.cli.options import AlgorithmOptions, PipeOptions, RowOptions, UsageEr
 from bomkl.cli.output import ProgressTable, json_text, print_result
 from bomkl.cli.rows import (
     MOST_CLASSES,
-    Inputs,
+    FromOption,
+    OptionalInputs,
+    ToOption,
+    check_inputs,
     open_for_learning,
     report_odd_texts,
     report_skipped,
@@ -28,17 +31,19 @@ from bomkl.cli.rows import (
 from bomkl.cli.settings import RunSettings, read_settings
 from bomkl.cli.signals import Deferred, Stopped
 
+_CHECKPOINT_ROWS = 10_000  # between model files, of rows that come from a broker
+
 if TYPE_CHECKING:
     from bomkl.evaluate import Progress, ProgressiveValidation
     from bomkl.streams import Block, Stream
 
 
 def train(
-    inputs: Inputs,
     output: Annotated[str, typer.Option("--output", "-o", help="Model file.")],
     algorithm: AlgorithmOptions,
     rows: RowOptions,
     pipe: PipeOptions,
+    inputs: OptionalInputs = None,
     passes: Annotated[int, typer.Option(min=1, help="How many times to learn from all rows.")] = 1,
     checkpoint_every: Annotated[
         int | None, typer.Option(min=1, help="Save the model each time it has learned from this many rows.")
@@ -52,8 +57,10 @@ def train(
             "--only-new", help="With --resume: the input holds only rows that the model has not learned from yet."
         ),
     ] = False,
+    source: FromOption = None,
+    to: ToOption = None,
     start_from: Annotated[
-        str | None, typer.Option("--from", help="Model file to start from, instead of an empty model.")
+        str | None, typer.Option("--start-from", help="Model file to start from, instead of an empty model.")
     ] = None,
     predictions: Annotated[
         str | None,
@@ -78,6 +85,19 @@ def train(
     checkpoint, and the result is the same model as without the interruption. Ctrl-C, SIGTERM and a closed terminal
     save the model too. From a pipe, the model learns as rows arrive.
     """
+    if source is not None and "://" not in source:  # what --from meant before there were sources
+        source, start_from = None, source
+    files_only = {
+        "passes": passes > 1,
+        "only_new": only_new,
+        "start_from": start_from,
+        "predictions": predictions,
+        "workers": workers,
+        "scheduler": scheduler,
+    }
+    inputs = check_inputs(inputs, source, **files_only)
+    if to is not None and source is None:
+        raise UsageError("--to is for rows that come --from a broker; see --predictions for files.")
     check_output("--output", output, replaced=True, inputs=inputs)
     if predictions == "-" and json_lines:
         raise UsageError("--predictions must name a file when --json writes to standard output. Got '-' instead.")
@@ -85,6 +105,12 @@ def train(
         raise UsageError("--only-new is for a run that is resumed. Give --resume as well.")
     if predictions not in (None, "-"):
         check_output("--predictions", predictions, inputs=[*inputs, output])
+    if source is not None:
+        from bomkl.cli.from_source import source_url, train_from
+
+        url, every = source_url(source), checkpoint_every or _CHECKPOINT_ROWS
+        train_from(url, to, read_settings(algorithm, rows), pipe, output, resume, every, quiet, json_lines)
+        return
     if workers is not None or scheduler is not None:
         from bomkl.cli.workers import train_in_partitions
 
@@ -92,7 +118,7 @@ def train(
             raise UsageError("--workers and --scheduler exclude each other.")
         if passes > 1 or checkpoint_every or only_new or start_from or predictions or json_lines:
             raise UsageError(
-                "--workers and --scheduler take no --passes, --checkpoint-every, --only-new, --from, "
+                "--workers and --scheduler take no --passes, --checkpoint-every, --only-new, --start-from, "
                 "--predictions or --json; the model file is written after each round."
             )
         with locked(output):
@@ -125,10 +151,11 @@ def _say_stopped(run: _Run | None, output: str) -> None:
 
 
 def evaluate(
-    inputs: Inputs,
     algorithm: AlgorithmOptions,
     rows: RowOptions,
     pipe: PipeOptions,
+    inputs: OptionalInputs = None,
+    source: FromOption = None,
     every: Annotated[int | None, typer.Option(min=1, help="Rows between reports.", show_default="doubling")] = None,
     json_lines: Annotated[bool, typer.Option("--json", help="Write JSON lines to standard output.")] = False,
     plot: Annotated[
@@ -145,9 +172,16 @@ def evaluate(
 
     if plot is not None:
         _check_plot(plot)
+    inputs = check_inputs(inputs, source)
     settings = read_settings(algorithm, rows)
     estimator = settings.estimator()
-    stream = open_for_learning(inputs, settings, pipe, estimator, None)
+    broker: Records | None = None
+    if source is not None:
+        from bomkl.cli.from_source import source_settings, source_url
+        from bomkl.sources.records import Records
+
+        settings, broker = source_settings(settings), Records(source_url(source))
+    stream = open_for_learning(broker or inputs, settings, pipe, estimator, None)
     table = ProgressTable(quiet)
     records: list[Progress] = []
 
@@ -164,9 +198,13 @@ def evaluate(
     for block in stream:
         show(validation.learn(block.X, block.y, block.weight))
         _check_classes(estimator, stream)
+        if broker is not None:
+            broker.used(block.n_rows)
         if table.is_due:
             table.show(validation.current())
     show(validation.finish())
+    if broker is not None:
+        broker.close()
     report_skipped(stream)
     report_odd_texts(estimator, quiet)
     last = records[-1]
@@ -357,8 +395,8 @@ class _Run:
         self.refused = True
         raise StreamError(
             f"{self.output}: the rows have changed since it was trained: {self.stream.name} {what}. To learn from "
-            f"other rows with it, use --from {self.output}; if all of them are new, add --only-new; to learn from all "
-            "of them again, leave out --resume."
+            f"other rows with it, use --start-from {self.output}; if all of them are new, add --only-new; to learn "
+            "from all of them again, leave out --resume."
         )
 
     def _noted(self, records: list[Progress]) -> Iterator[Progress]:
@@ -396,7 +434,7 @@ class _Run:
         if not needed <= set(notes):
             raise ValueError(
                 f"{self.output}: was not written by 'bomkl train' of this version, so there is no run to resume; "
-                "see --from."
+                "see --start-from."
             )
         with valid_notes(self.output):
             before = RunSettings(**notes["settings"])
@@ -405,7 +443,7 @@ class _Run:
         if notes["inputs"] != self.inputs:
             raise ValueError(
                 f"{self.output}: was trained on {notes['inputs']}, not {self.inputs}. To learn from other rows with "
-                f"it, use --from {self.output}."
+                f"it, use --start-from {self.output}."
             )
 
 

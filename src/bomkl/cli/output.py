@@ -93,18 +93,20 @@ class ProgressTable:
         """Whether it is time for a line, though no record was made."""
         return not self._quiet and monotonic() >= self._due
 
-    def show(self, record: Progress) -> None:
-        """Print one line, the first time with the names of the columns."""
+    def show(self, record: Progress, lag: int | None = None) -> None:
+        """Print one line, the first time with the names of the columns; `lag` counts the rows that wait in a broker."""
         self._due = monotonic() + _SECONDS
         if self._quiet or record.rows == self._rows:
             return
         if not self._begun:
-            say(f"{'rows':>12} {short_name(record.metric):>11} {'since last':>11} {'SVs':>9}  top kernel")
+            waiting = "" if lag is None else f" {'lag':>9}"
+            say(f"{'rows':>12} {short_name(record.metric):>11} {'since last':>11} {'SVs':>9}{waiting}  top kernel")
             self._begun = True
         self._rows = record.rows
         say(
             f"{record.rows:>12} {record.error:>11.4f} {record.error_since_last:>11.4f} {record.support_vectors:>9}"
-            f"  {record.top_kernel}"
+            + ("" if lag is None else f" {lag:>9}")
+            + f"  {record.top_kernel}"
         )
 
 

@@ -6,9 +6,18 @@ from typing import Annotated, Any
 
 import typer
 
-from bomkl.cli.options import EXIT_USAGE, PipeOptions, RowOptions, check_output, fail
+from bomkl.cli.options import EXIT_USAGE, PipeOptions, RowOptions, UsageError, check_output, fail
 from bomkl.cli.output import Output, json_text, plain, writing
-from bomkl.cli.rows import Inputs, ModelPath, open_for_predicting, report_skipped
+from bomkl.cli.rows import (
+    FromOption,
+    Inputs,
+    ModelPath,
+    OptionalInputs,
+    ToOption,
+    check_inputs,
+    open_for_predicting,
+    report_skipped,
+)
 from bomkl.cli.settings import row_settings
 
 _METHODS = {"labels": "predict", "margins": "decision_function", "probabilities": "predict_proba"}
@@ -17,9 +26,17 @@ _MOST_CLASSES_SHOWN = 20  # in a confusion matrix that is printed
 
 def predict(
     model: ModelPath,
-    inputs: Inputs,
     rows: RowOptions,
     pipe: PipeOptions,
+    inputs: OptionalInputs = None,
+    source: FromOption = None,
+    to: ToOption = None,
+    positions: Annotated[
+        str | None,
+        typer.Option(
+            help="With --from and --to: file that remembers how far it is, so that no row is predicted twice."
+        ),
+    ] = None,
     kind: Annotated[
         str, typer.Option("--kind", "-k", help="What to write: labels, margins or probabilities.")
     ] = "labels",
@@ -36,6 +53,9 @@ def predict(
 
     if kind not in _METHODS:
         fail(f"--kind must be one of {', '.join(_METHODS)}. Got {kind!r} instead.", EXIT_USAGE)
+    inputs = check_inputs(inputs, source)
+    if (to is not None and (source is None or output != "-")) or (positions is not None and to is None):
+        raise UsageError("--to needs --from and excludes --output; --positions needs --to.")
     chosen = row_settings(rows)
     if output != "-":
         check_output("--output", output, inputs=[model, *inputs])
@@ -43,6 +63,11 @@ def predict(
     estimator = loaded.estimator
     if not hasattr(type(estimator), _METHODS[kind]):
         fail(f"{model}: a {type(estimator).__name__} has no {kind}.")
+    if source is not None:
+        from bomkl.cli.from_source import predict_from
+
+        predict_from(source, to, positions, loaded, model, chosen, pipe, kind, _METHODS[kind])
+        return
     stream = open_for_predicting(loaded, model, inputs, chosen, pipe, labels=False)
     method, names = getattr(estimator, _METHODS[kind]), None
     with writing("--output", output) as file:

@@ -10,14 +10,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bomkl.cli.options import PipeOptions, in_options, printable, say
+from bomkl.cli.options import PipeOptions, UsageError, in_options, printable, say
 from bomkl.cli.settings import RunSettings, stream_arguments, takes_new_classes, takes_tables
 
 if TYPE_CHECKING:
     from bomkl.modelfile import Model
     from bomkl.streams import Schema, Stream
+    from bomkl.streams.sources import Lines
 
-Inputs = Annotated[list[str], typer.Argument(help="Files, folders, globs, or - for standard input.", metavar="INPUT")]
+_INPUTS = typer.Argument(help="Files, folders, globs, or - for standard input.", metavar="INPUT", show_default=False)
+Inputs = Annotated[list[str], _INPUTS]
+OptionalInputs = Annotated[list[str] | None, _INPUTS]
+FromOption = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        help="Broker to read rows from, such as kafka://HOST:PORT/TOPIC or nats://HOST:PORT/STREAM.",
+        metavar="URL",
+    ),
+]
+ToOption = Annotated[
+    str | None, typer.Option("--to", help="With --from: topic or stream to publish predictions to.", metavar="URL")
+]
 ModelPath = Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")]
 MOST_CLASSES = 1000
 # Texts that people take for numbers or dates, and how to write them so that they are
@@ -27,8 +41,18 @@ _ODD_TEXTS = {
 }
 
 
+def check_inputs(inputs: list[str] | None, source: str | None, **others: Any) -> list[str]:
+    """Give the files to read rows from; they and options for files exclude a source."""
+    given = ["INPUT"] * bool(inputs) + [f"--{name.replace('_', '-')}" for name, value in others.items() if value]
+    if source is not None and given:
+        raise UsageError(f"--from excludes {', '.join(given)}. Leave out one or the other.")
+    if source is None and not inputs:
+        raise UsageError("INPUT is missing: files to read rows from, - for standard input, or --from URL.")
+    return inputs or []
+
+
 def open_for_learning(
-    inputs: list[str], settings: RunSettings, pipe: PipeOptions, estimator: Any, schema: Schema | None
+    inputs: list[str] | Lines, settings: RunSettings, pipe: PipeOptions, estimator: Any, schema: Schema | None
 ) -> Stream:
     """Open rows to learn from; what is not known of them, a first pass over files tells, or the start of a pipe."""
     from sklearn.base import is_classifier
@@ -67,7 +91,7 @@ def open_for_learning(
 
 
 def open_for_predicting(
-    model: Model, path: str, inputs: list[str], chosen: dict[str, Any], pipe: PipeOptions, labels: bool
+    model: Model, path: str, inputs: list[str] | Lines, chosen: dict[str, Any], pipe: PipeOptions, labels: bool
 ) -> Stream:
     """Open rows as those were opened that a model has learned from; settings given now override those of then."""
     from sklearn.base import is_classifier

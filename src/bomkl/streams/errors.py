@@ -9,6 +9,10 @@ class StreamError(ValueError):
     """A source that cannot be read at all, or not as asked."""
 
 
+class NoRowsError(StreamError):
+    """A source without a row."""
+
+
 class BadLineError(StreamError):
     """One row that cannot be read.
 

@@ -11,9 +11,9 @@ import os
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from bomkl._extras import install_hint
 from bomkl.streams.errors import StreamError
@@ -48,6 +48,19 @@ class Source:
         return self.path != STDIN and os.path.isfile(self.path)
 
 
+@runtime_checkable
+class Lines(Protocol):
+    """A source of JSON lines that is not a file: what a broker sends."""
+
+    name: str
+    path: str
+    rewindable: bool
+    bad: Any  # what decides what a line that cannot be read leads to
+
+    def open(self) -> AbstractContextManager[tuple[Any, bytes]]:
+        """Open it; gives the lines and, as a look ahead, how they begin."""
+
+
 def expand(inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Source]:
     """Turn paths, globs and ``"-"`` into sources; a folder or a glob gives its files in sorted order."""
     if isinstance(inputs, str | os.PathLike):
@@ -77,8 +90,12 @@ def _is_data(entry: os.DirEntry[str]) -> bool:
 
 
 @contextmanager
-def open_source(source: Source, flush_seconds: float) -> Iterator[tuple[Any, bytes]]:
+def open_source(source: Source | Lines, flush_seconds: float) -> Iterator[tuple[Any, bytes]]:
     """Open a source for reading; gives the decompressed bytes and, as a look ahead, the first of them."""
+    if not isinstance(source, Source):
+        with source.open() as opened:
+            yield opened
+        return
     try:
         raw: Any = sys.stdin.buffer if source.path == STDIN else open(source.path, "rb")  # noqa: SIM115
     except (OSError, AttributeError) as error:  # standard input may be closed

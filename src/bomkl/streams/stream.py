@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from bomkl._stream_options import StreamOptions
-from bomkl.streams.errors import BadLineError, BadLines, StreamError
+from bomkl.streams.errors import BadLineError, BadLines, NoRowsError, StreamError
 from bomkl.streams.formats import FORMATS, checked_options, format_of
 from bomkl.streams.labels import whole_if_possible
 from bomkl.streams.live import LiveFile
 from bomkl.streams.parts import Part, Rows
 from bomkl.streams.reading import Reading
 from bomkl.streams.schema import Label, Schema
-from bomkl.streams.sources import Source, expand, open_source
+from bomkl.streams.sources import Lines, Source, expand, open_source
 
 _MOST_CLASSES = 1000
 
@@ -77,7 +77,10 @@ class Block(tuple[Any, Any]):
 
 
 def open_stream(
-    inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, schema: Schema | None = None, **options: Any
+    inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Lines,
+    *,
+    schema: Schema | None = None,
+    **options: Any,
 ) -> Stream:
     r"""Open files, folders, a glob or standard input as a stream of blocks.
 
@@ -85,8 +88,8 @@ def open_stream(
 
     Parameters
     ----------
-    inputs : path, or sequence of paths
-        Paths, folders, globs, or ``"-"`` for standard input, read one after the other.
+    inputs : path, sequence of paths, or Lines
+        Paths, folders, globs, or ``"-"`` for standard input, read one after the other; or lines of another source.
     schema : Schema or None, default=None
         What the columns mean, from an earlier stream. None: the first block decides (or see `Stream.scan`).
     **options
@@ -105,7 +108,8 @@ def open_stream(
     >>> X.tolist(), y.tolist()
     ([[4.5, 0.0, 1.0], [30.0, 1.0, 0.0]], ['cat', 'dog'])
     """
-    return Stream(expand(inputs), checked_options(**options), schema)
+    sources: Sequence[Source | Lines] = [inputs] if isinstance(inputs, Lines) else expand(inputs)
+    return Stream(sources, checked_options(**options), schema)
 
 
 class Stream:
@@ -113,7 +117,7 @@ class Stream:
 
     Parameters
     ----------
-    sources : list of Source
+    sources : sequence of Source or Lines
         Where the rows come from.
     options : StreamOptions
         How to read them.
@@ -121,11 +125,11 @@ class Stream:
         What the columns mean. None: the first block decides.
     """
 
-    def __init__(self, sources: list[Source], options: StreamOptions, schema: Schema | None = None) -> None:
+    def __init__(self, sources: Sequence[Source | Lines], options: StreamOptions, schema: Schema | None = None) -> None:
         self.sources = sources
         self.options = options
         self.schema = schema
-        self._bad = BadLines(options.on_bad_line == "skip")
+        self._bad = getattr(sources[0], "bad", None) or BadLines(options.on_bad_line == "skip")
         self._parts: Iterator[Part] | None = None  # of a source that cannot be read twice
         self._seen: list[Part] = []  # parts of it that `scan` looked at and no block has used yet
         self._failed: StreamError | None = None  # what `scan` found after them
@@ -197,7 +201,7 @@ class Stream:
             if not self.rewindable and not self._more_at_once() and not (wanted and len(found) < 2):
                 break
         if self.schema is None:
-            raise self._failed or StreamError(f"{self.name}: there are no rows{self._left_out(bad)}")
+            raise self._failed or NoRowsError(f"{self.name}: there are no rows{self._left_out(bad)}")
         if len(found) > _MOST_CLASSES:
             raise StreamError(f"{self.name}: more than {_MOST_CLASSES} different labels; these are not classes")
         if found and self.schema.classes is None:
@@ -259,7 +263,7 @@ class Stream:
         if waiting:
             yield _join(waiting)
         if row == 0:
-            raise StreamError(f"{self.name}: there are no rows{self._left_out(self._bad)}")
+            raise NoRowsError(f"{self.name}: there are no rows{self._left_out(self._bad)}")
 
     @staticmethod
     def _left_out(bad: BadLines) -> str:

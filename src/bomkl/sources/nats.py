@@ -1,0 +1,218 @@
+"""NATS JetStream, by nats-py: ``nats://HOST:PORT/STREAM?subject=NAME&start=earliest|latest&credentials=FILE``.
+
+A stream numbers its messages, so it is one partition and needs no consumer that lasts. Predictions are published to
+the subject ``subject``, else to one with the name of the stream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Mapping
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import suppress
+from typing import Any, ClassVar, TypeVar
+
+import nats
+from nats.errors import Error as NatsError
+from nats.errors import TimeoutError as NatsTimeoutError
+from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
+from nats.js.errors import NotFoundError
+
+from bomkl.sources.base import Positions, Record, SourceError, SourceUrl
+
+T = TypeVar("T")
+PARTITION = "0"
+_SETTINGS = ("subject", "start", "credentials")
+_SECONDS = 10.0  # for an answer of a server that is there
+_AT_ONCE = 1024  # messages asked for in one request
+
+
+class _Client:
+    """A connection whose event loop has a thread of its own."""
+
+    def __init__(self, url: SourceUrl) -> None:
+        url.check_settings(_SETTINGS)
+        self.url = url
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="bomkl-nats", daemon=True)
+        self._thread.start()
+        options = {} if (path := url.setting("credentials")) is None else {"user_credentials": path}
+
+        self._closing = False
+
+        async def gone() -> None:
+            if not self._closing:
+                url.tell(f"{url.shown}: the connection is lost; waiting for it.")
+
+        async def back() -> None:
+            url.tell(f"{url.shown}: is back.")
+
+        async def silent(error: Exception) -> None:
+            return  # what matters is raised where it happens, or told by `gone`
+
+        try:
+            self.connection = self.wait(
+                nats.connect(
+                    f"nats://{url.server}",
+                    max_reconnect_attempts=-1,
+                    reconnect_time_wait=0.5,
+                    connect_timeout=5,
+                    disconnected_cb=gone,
+                    reconnected_cb=back,
+                    error_cb=silent,
+                    allow_reconnect=True,
+                    **options,
+                )
+            )
+        except (NatsError, OSError, FutureTimeoutError) as error:
+            self.stop()
+            raise SourceError(f"{url.shown}: cannot connect: {error or type(error).__name__}") from error
+        self.stream = self.connection.jetstream(timeout=_SECONDS)
+
+    def wait(self, work: Coroutine[Any, Any, T], seconds: float = 60.0) -> T:
+        """Do something in the event loop."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result(seconds)
+        except BaseException:
+            future.cancel()
+            raise
+
+    def stop(self) -> None:
+        """End the event loop."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5)
+        if not self._loop.is_running():
+            self._loop.close()
+
+    def close(self) -> None:
+        """Leave the server."""
+        self._closing = True
+        with suppress(NatsError, OSError, FutureTimeoutError):  # it may be gone already
+            self.wait(self.connection.close(), 5)
+        self.stop()
+
+
+class NatsSink:
+    """A subject that predictions are published to; the server drops one that it has had within its time for duplicates.
+
+    Parameters
+    ----------
+    url : SourceUrl
+        The stream.
+    """
+
+    def __init__(self, url: SourceUrl) -> None:
+        self._client, self._subject = _Client(url), url.setting("subject", url.topic)
+
+    def send(self, records: list[Record]) -> None:
+        """Publish values; returns when the server has them."""
+        self._client.wait(self._publish(records), 600.0)
+
+    async def _publish(self, records: list[Record]) -> None:
+        for begin in range(0, len(records), _AT_ONCE):
+            await asyncio.gather(*map(self._publish_one, records[begin : begin + _AT_ONCE]))
+
+    async def _publish_one(self, record: Record) -> None:
+        headers = {"Nats-Msg-Id": f"{record.partition}/{record.position}"}
+        while True:
+            try:
+                await self._client.stream.publish(self._subject, record.value, headers=headers)
+                return
+            except NotFoundError as error:
+                raise SourceError(f"{self._client.url.shown}: no stream takes {self._subject!r}.") from error
+            except (NatsError, OSError):
+                await asyncio.sleep(
+                    0.5
+                )  # the connection comes back by itself, and the number keeps it from coming twice
+
+    def close(self) -> None:
+        """Leave the server."""
+        self._client.close()
+
+
+class NatsSource:
+    """The messages of a stream.
+
+    Parameters
+    ----------
+    url : SourceUrl
+        The stream.
+    """
+
+    sink: ClassVar[Any] = NatsSink
+
+    def __init__(self, url: SourceUrl) -> None:
+        self._url = url
+        self._latest = url.setting("start", "earliest", ("earliest", "latest")) == "latest"
+        self._client = _Client(url)
+        self._subscription: Any = None
+        self._next = 1
+        self._told = False
+
+    def seek(self, positions: Mapping[str, int]) -> None:
+        """Go to a position; without one, to where ``start`` says."""
+        first, end = self._range()
+        self._next = positions.get(PARTITION, end if self._latest else first)
+        if self._next < first and positions:
+            raise SourceError(
+                f"{self._url.shown}: message {self._next} was to come next, but the stream begins at {first}. To go on "
+                "from what is there, use a new model file."
+            )
+
+    def _range(self) -> tuple[int, int]:
+        try:
+            state = self._client.wait(self._client.stream.stream_info(self._url.topic)).state
+        except NotFoundError as error:
+            raise SourceError(f"{self._url.shown}: there is no such stream.") from error
+        return max(state.first_seq, 1), state.last_seq + 1
+
+    def poll(self, most: int, seconds: float) -> list[Record]:
+        """Return the next messages."""
+        try:
+            messages = self._client.wait(self._fetch(min(most, _AT_ONCE), seconds), seconds + 60.0)
+        except (NatsTimeoutError, TimeoutError, FutureTimeoutError):
+            return []
+        except (NatsError, OSError) as error:
+            if isinstance(error, NotFoundError) and not self._told:
+                self._told = True
+                self._url.tell(f"{self._url.shown}: the stream is gone; waiting for it.")
+            self._subscription = None  # a server that was started anew knows it no more
+            threading.Event().wait(min(seconds, 1.0))
+            return []
+        self._told = False
+        found = []
+        for message in messages:
+            number = message.metadata.sequence.stream
+            if number < self._next:
+                continue  # delivered again
+            self._next = number + 1
+            found.append(Record(PARTITION, number, message.data, (message.headers or {}).get("key", "")))
+        return found
+
+    async def _fetch(self, most: int, seconds: float) -> list[Any]:
+        if self._subscription is None:
+            settings = ConsumerConfig(
+                deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
+                opt_start_seq=self._next,
+                ack_policy=AckPolicy.NONE,
+                inactive_threshold=300.0,
+            )
+            subject = self._url.setting("subject", ">")
+            self._subscription = await self._client.stream.pull_subscribe(
+                subject, stream=self._url.topic, config=settings
+            )
+        messages: list[Any] = await self._subscription.fetch(most, timeout=max(seconds, 0.05))
+        return messages
+
+    def ends(self) -> Positions:
+        """Return the position behind the last message."""
+        return {PARTITION: self._range()[1]}
+
+    def commit(self, positions: Mapping[str, int]) -> None:
+        """Do nothing: the server keeps no position of a reader."""
+
+    def close(self) -> None:
+        """Leave the server."""
+        self._client.close()
