@@ -103,6 +103,9 @@ arm: ## the core compiled for 64-bit ARM and its tests under QEMU (see tools/arm
 	tools/arm.sh
 
 $(INSTALLED): $(SOURCES)
+	@command -v "$${CXX:-c++}" g++ clang++ > /dev/null || \
+		{ echo "bomkl needs a C++20 compiler, and there is none. Install one, for example: apt install g++"; exit 1; }
+	@echo "Setting up .venv: pip brings what bomkl needs, then compiles its core. This takes some minutes."
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --editable ".[dev]"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
@@ -14,7 +15,7 @@ from sklearn import metrics
 from sklearn.base import clone
 from tests.command_line import bomkl, make_rows, svm_text
 
-from bomkl import AutoMKLClassifier, BudgetMKLClassifier, modelfile
+from bomkl import AutoMKLClassifier, BudgetMKLClassifier, merge, modelfile
 from bomkl.cli.settings import parse_value, set_parameter
 from bomkl.kernels import Gaussian, Linear
 
@@ -146,7 +147,7 @@ def test_eval_writes_the_table_to_stderr_and_figures_to_stdout(svm):
     done = bomkl("eval", svm)
     assert done.stdout.splitlines()[0] == "rows\t500"
     lines = done.stderr.splitlines()
-    assert lines[0].split() == ["rows", "error", "rate", "since", "last", "SVs", "top", "kernel"]
+    assert lines[0].split() == ["rows", "error", "rate", "since", "last", "all", "SVs", "top", "kernel"]
     assert done.stdout.splitlines()[1].startswith("error rate\t0.")
     assert [line.split()[0] for line in lines[1:]] == ["64", "128", "256", "500"]
     assert bomkl("eval", svm, "-q").stderr == ""
@@ -260,7 +261,8 @@ def test_wrong_settings_in_a_file(svm, tmp_path):
         ("depth = 3", "depth"),
         ("= 3", "Invalid"),
         ("[rows]\nsep = 3", "sep"),
-        ("[rows]\ndelimiter = 3", "The table [rows] holds a value of a wrong kind"),
+        ("[rows]\ndelimiter = 3", "--delimiter must be one character. Got 3 instead."),
+        ("[rows]\nignore = [[1]]", "ignore in the table [rows] must be a list of columns. Got [[1]] instead."),
         ('[rows]\nignore = "age"', "ignore in the table [rows] must be a list of columns. Got 'age' instead."),
         ("rows = 3", "rows must be a table, [rows]. Got 3 instead."),
         ("parameters = 3", "parameters must be a table, [parameters]. Got 3 instead."),
@@ -789,8 +791,8 @@ def test_texts_that_look_like_numbers_or_dates_are_told(tmp_path, text, told):
     message = f"bomkl: column a holds texts such as {text!r}. To use them as {told}." if told else None
     done = bomkl("train", rows, "-o", tmp_path / "m")
     assert [line for line in done.stderr.splitlines() if line.startswith("bomkl:")] == ([message] if told else [])
-    for silent in (["-q"], ["--strings", "a"]):
-        assert "bomkl:" not in bomkl("train", rows, "-o", tmp_path / "m", *silent).stderr
+    assert bomkl("train", rows, "-o", tmp_path / "m", "-q").stderr == (f"{message}\n" if told else "")
+    assert "bomkl:" not in bomkl("train", rows, "-o", tmp_path / "m", "--strings", "a").stderr
     assert "columns      a=category" in bomkl("inspect", tmp_path / "m").stdout
 
 
@@ -822,3 +824,117 @@ def test_a_model_of_a_matrix_still_reads_svmlight(svm, tmp_path):
     X, y = make_rows(500)
     modelfile.save(AutoMKLClassifier(budget=50, random_state=0).fit(X, y), tmp_path / "m")
     assert bomkl("predict", tmp_path / "m", svm).exit_code == 0
+
+
+def test_stored_rows_and_support_vectors_are_told_apart(tmp_path):
+    (tmp_path / "rows.svm").write_text(svm_text(300))
+    done = bomkl("eval", tmp_path / "rows.svm", "-q", "--budget", 50)
+    figures = dict(line.split("\t") for line in done.stdout.splitlines())
+    assert int(figures["stored rows"]) <= 50 < int(figures["support vectors of all kernels"])
+
+
+def test_warnings_survive_quiet(tmp_path):
+    (tmp_path / "rows.csv").write_text("price,label\n" + "$3,a\n$4,b\n" * 10)
+    done = bomkl("train", tmp_path / "rows.csv", "-q", "-o", tmp_path / "m")
+    assert "column price holds texts such as '$3'" in done.stderr
+    command = [sys.executable, "-m", "bomkl", "eval", tmp_path / "rows.csv", "-q", "--budget", "5"]
+    warned = subprocess.run(command, capture_output=True, text=True)
+    assert "bomkl: warning: budget=5 is very small" in warned.stderr
+    assert "evaluate.py" not in warned.stderr
+
+
+def test_errors_name_the_model_file_and_not_the_lock_beside_it(svm, tmp_path, monkeypatch):
+    real = os.open
+
+    def refuse(path, *args, **kwargs):
+        if str(path).endswith((".lock", ".tmp")):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return real(path, *args, **kwargs)
+
+    monkeypatch.setattr(os, "open", refuse)
+    done = bomkl("train", svm, "-o", tmp_path / "m")
+    assert (done.exit_code, done.stderr) == (1, f"bomkl: error: {tmp_path / 'm'}: Permission denied\n")
+
+
+# merge
+
+
+def test_merge(svm, tmp_path):
+    parts = [tmp_path / "one", tmp_path / "two"]
+    for seed, path in enumerate(parts):
+        (tmp_path / f"{seed}.svm").write_text(svm_text(300, seed=seed))
+        bomkl("train", tmp_path / f"{seed}.svm", "-a", "SPA", "--budget", 20, "-q", "-o", path)
+    done = bomkl("merge", *parts, "-o", tmp_path / "m")
+    assert (done.exit_code, done.stdout) == (0, "rows\t600\n")
+    expected = merge([modelfile.load(path) for path in parts])
+    X, _ = make_rows(50, seed=7)
+    np.testing.assert_array_equal(modelfile.load(tmp_path / "m").decision_function(X), expected.decision_function(X))
+    assert bomkl("predict", tmp_path / "m", svm).exit_code == 0
+    assert "1.svm" in bomkl("inspect", tmp_path / "m").stdout
+    assert "no run to resume" in bomkl("train", svm, "-o", tmp_path / "m", "--resume").stderr
+
+
+def test_merge_names_files_in_its_errors(svm, tmp_path):
+    for name, options in (("one", ["-a", "SPA"]), ("two", ["-a", "SPA", "--budget", 5]), ("three", [])):
+        bomkl("train", svm, "-q", "-o", tmp_path / name, *options)
+    for other, reason in (("two", "has other settings than"), ("three", "All models must be of one class")):
+        refused = bomkl("merge", tmp_path / "one", tmp_path / other, "-o", tmp_path / "m")
+        assert refused.exit_code == 1
+        assert reason in refused.stderr
+        assert str(tmp_path / other) in refused.stderr
+    taken = bomkl("merge", tmp_path / "one", tmp_path / "two", "-o", tmp_path / "one")
+    assert taken.exit_code == 2
+    assert "the command uses this file already" in taken.stderr
+
+
+# other ways to write tables
+
+
+def test_decimal_commas(tmp_path):
+    (tmp_path / "de.csv").write_text("size;city;label\n" + '"1,5";Ulm;a\n2.345,5;Rom;b\n-3,25;Rom;a\n' * 4)
+    (tmp_path / "en.csv").write_text("size,city,label\n" + "1.5,Ulm,a\n2345.5,Rom,b\n-3.25,Rom,a\n" * 4)
+    assert bomkl("train", tmp_path / "de.csv", "--decimal", ",", "-q", "-o", tmp_path / "de").exit_code == 0
+    assert bomkl("train", tmp_path / "en.csv", "-q", "-o", tmp_path / "en").exit_code == 0
+    models = [modelfile.load(tmp_path / name) for name in ("de", "en")]
+    assert models[0].encoder_.kinds_ == {"size": "number", "city": "category"}
+    rows = [{"size": 7.0, "city": "Rom"}]
+    np.testing.assert_array_equal(models[0].decision_function(rows), models[1].decision_function(rows))
+    predicted = [bomkl("predict", tmp_path / name, tmp_path / f"{name}.csv").stdout for name in ("de", "en")]
+    assert predicted[0] == predicted[1]
+    assert bomkl("train", tmp_path / "de.csv", "--decimal", "x", "-o", tmp_path / "m").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("name,label\n'a, b',x\n'it''s',y\n", ["--quote", "'"]),
+        ('name,label\n"a, b",x\n"it\'s",y\n', []),
+        ("name,label\na\\, b,x\nit's,y\n", ["--escape", "\\"]),
+    ],
+)
+def test_quoted_and_escaped_texts(tmp_path, text, options):
+    (tmp_path / "rows.csv").write_text(text)
+    assert bomkl("train", tmp_path / "rows.csv", "-q", "-o", tmp_path / "m", *options).exit_code == 0
+    assert modelfile.load(tmp_path / "m").encoder_.first_categories() == {"name": "a, b"}
+
+
+def test_backslashes_before_quotes_lead_to_advice(tmp_path):
+    (tmp_path / "rows.csv").write_text('name,label\n"a \\"b\\" c",x\n"d",y\n')
+    refused = bomkl("train", tmp_path / "rows.csv", "-q", "-o", tmp_path / "m")
+    assert "read them with --escape '\\'" in refused.stderr
+    assert bomkl("train", tmp_path / "rows.csv", "-q", "-o", tmp_path / "m", "--escape", "\\").exit_code == 0
+    assert modelfile.load(tmp_path / "m").encoder_.first_categories() == {"name": 'a "b" c'}
+
+
+def test_lists_and_objects_in_json(tmp_path):
+    rows = [
+        {"v": [i % 3, {"w": i % 2}], "user": {"age": i, "none": []}, "skip": [1, 2], "label": "xy"[i % 2]}
+        for i in range(20)
+    ]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = bomkl("train", tmp_path / "rows.jsonl", "-q", "-o", tmp_path / "m", "--ignore", "skip")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert list(modelfile.load(tmp_path / "m").encoder_.kinds_) == ["v.0", "v.1.w", "user.age"]
+    (tmp_path / "twice.jsonl").write_text('{"a": {"b": 1}, "a.b": 2, "label": 1}\n')
+    refused = bomkl("train", tmp_path / "twice.jsonl", "-q", "-o", tmp_path / "m2")
+    assert "two values have the name 'a.b'" in refused.stderr

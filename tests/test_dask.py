@@ -94,6 +94,13 @@ def test_kinds_of_input_give_the_same_bits(fitted, client, tmp_path):
     assert from_files.to_local().n_seen_ == N
 
 
+def test_score_of_labels_that_dask_keeps_as_texts_of_arrow(fitted):
+    table = dd.from_pandas(FRAME, npartitions=3)
+    expected = fitted.to_local().score(FRAME.drop(columns="y"), FRAME["y"])
+    assert fitted.score(table) == pytest.approx(expected)
+    assert fitted.score(table.drop(columns="y"), table["y"]) == pytest.approx(expected)
+
+
 def test_sorted_partitions_of_one_class_each(client):
     frame = FRAME.sort_values("y")
     model = AutoMKLClassifier(B, client, random_state=0).fit(frames(frame, [0, 500, 1000, N]))

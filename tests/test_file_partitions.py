@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from bomkl import file_partitions as files
 from bomkl import modelfile
+from bomkl._stream_options import StreamOptions
 from bomkl.cli.app import app
 from bomkl.partitions import PartitionError
 from bomkl.streams import open_stream
@@ -44,7 +45,7 @@ def test_parts_hold_every_row_once(format, split, tmp_path, monkeypatch):
     monkeypatch.setattr(files, "_BYTES", 10_000)
     path = write(tmp_path, format)
     stream = open_stream(path)
-    parts = tuple(files.file_partitions([path]))
+    parts = tuple(files.file_partitions([path], StreamOptions()))
     assert (len(parts) > 3) == bool(split)
     reader = files.RowReader(parts, stream.options, stream.scan())
     tables = [reader(i) for i in range(len(parts))]
@@ -56,7 +57,7 @@ def test_parts_hold_every_row_once(format, split, tmp_path, monkeypatch):
 def test_bad_cells_name_the_part(tmp_path):
     path = write(tmp_path, "csv")
     stream = open_stream(path)
-    reader = files.RowReader(tuple(files.file_partitions([path])), stream.options, stream.scan())
+    reader = files.RowReader(tuple(files.file_partitions([path], StreamOptions())), stream.options, stream.scan())
     text = (tmp_path / "t.csv").read_text().splitlines()
     text[500] = "much" + text[500][text[500].index(",") :]
     (tmp_path / "t.csv").write_text("\n".join(text) + "\n")
@@ -96,3 +97,11 @@ def test_tables_and_weights_with_workers(tmp_path):
     predicted = CliRunner().invoke(app, ["predict", str(model), str(path)])
     assert predicted.exit_code == 0, predicted.output
     assert len(predicted.stdout.splitlines()) >= N
+
+
+def test_more_processes_than_the_rows_are_worth_are_pointed_out(tmp_path):
+    path = write(tmp_path, "csv")
+    for workers, said in ((2, True), (1, False)):
+        done = CliRunner().invoke(app, ["train", str(path), "-q", "--workers", str(workers), "-o", str(tmp_path / "m")])
+        assert done.exit_code == 0
+        assert ("One process would be faster for so few rows: leave out --workers." in done.stderr) is said

@@ -216,6 +216,11 @@ def test_importances_and_explanations_have_the_names_of_columns():
     explanation = model.explain(X[:1])
     assert set(explanation.columns) == set(X.columns)
     assert "size" in str(explanation)
+    assert repr(explanation) == str(explanation)
+    assert len(repr(explanation).splitlines()) < 15  # it printed all of its arrays
+    html = explanation._repr_html_()
+    assert html.startswith("<table>")
+    assert '<th scope="row">size</th>' in html
     matrix = AutoMKLClassifier(budget=50, random_state=0).fit(X[["noise"]].to_numpy(), y)
     assert matrix.feature_importances_.tolist() == [1.0]
     assert set(matrix.explain(X[["noise"]].to_numpy()[:1]).columns) == {0}

@@ -2,6 +2,8 @@
 
 import importlib.util
 import re
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -60,3 +62,17 @@ def test_a_tag_of_another_version_is_refused(release, monkeypatch):
     monkeypatch.setenv("GITHUB_REPOSITORY", "team/bomkl")
     with pytest.raises(SystemExit, match=rf"must be v{re.escape(bomkl.__version__)}.*Got v0\.0\.0"):
         release.main()
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+def test_a_missing_compiler_is_told_in_one_sentence(tmp_path):
+    for name in ("Makefile", "pyproject.toml", "CMakeLists.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "bin").mkdir()
+    for tool in ("make", "sh"):
+        (tmp_path / "bin" / tool).symlink_to(shutil.which(tool))
+    done = subprocess.run(
+        ["make", "demo"], cwd=tmp_path, env={"PATH": str(tmp_path / "bin")}, capture_output=True, text=True
+    )
+    assert done.returncode != 0
+    assert done.stdout == "bomkl needs a C++20 compiler, and there is none. Install one, for example: apt install g++\n"

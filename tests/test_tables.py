@@ -14,8 +14,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+from sklearn import config_context
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 
+from bomkl import AutoMKLClassifier, BudgetMKLClassifier
 from bomkl.tables import TableEncoder
 from bomkl.tables.cells import category, days, kind_of, number
 from bomkl.tables.conditional import residuals
@@ -466,3 +471,41 @@ def test_a_fork_shares_what_was_learned_and_learns_on_its_own():
     fork.partial_fit({"a": [9.0], "b": ["y"]}, [5.0])
     np.testing.assert_array_equal(encoder.transform({"a": [3.0], "b": ["y"]}), before)
     assert (fork.transform({"a": [3.0], "b": ["y"]}) != before).any()
+
+
+# in scikit-learn
+
+
+def labelled_frame() -> Any:
+    return pd.DataFrame({"size": [1.0, 2.0, None] * 20, "colour": ["red", "blue", "green"] * 20}), np.array(
+        [0, 1, 1] * 20
+    )
+
+
+def test_in_a_pipeline():
+    frame, y = labelled_frame()
+    model = make_pipeline(TableEncoder(target="class"), LogisticRegression()).fit(frame, y)
+    assert model.score(frame, y) == 1
+    assert pickle.loads(pickle.dumps(model)).predict(frame).tolist() == y.tolist()
+
+
+def test_tables_as_output():
+    frame, y = labelled_frame()
+    frame.index += 100
+    encoder = TableEncoder(target="class").set_output(transform="pandas")
+    plain = TableEncoder(target="class").fit_transform(frame, y)
+    encoded = encoder.fit_transform(frame, y)
+    assert list(encoded.columns) == list(encoder.get_feature_names_out())
+    assert encoded.index.equals(frame.index)
+    assert_array_equal(encoded.to_numpy(), plain)
+    assert isinstance(pickle.loads(pickle.dumps(encoder)).transform(frame), pd.DataFrame)
+    assert isinstance(clone(encoder).fit(frame, y).transform(frame), pd.DataFrame)
+
+
+@pytest.mark.parametrize("make", [AutoMKLClassifier, BudgetMKLClassifier])
+def test_the_output_that_scikit_learn_is_set_to_does_not_matter_inside_a_model(make):
+    frame, y = labelled_frame()
+    model = make(budget=20, random_state=0).partial_fit(frame, y)
+    expected = model.predict(frame)
+    with config_context(transform_output="pandas"):
+        assert_array_equal(model.predict(frame), expected)

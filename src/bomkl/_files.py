@@ -49,7 +49,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     folder = os.path.dirname(target)
     mode = _mode_of_regular(target)
     _delete_orphans(target)
-    descriptor, temporary = _new_temporary(target)
+    with _naming(path):
+        descriptor, temporary = _new_temporary(target)
     alive = -1
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -100,6 +101,16 @@ def locked(path: str | os.PathLike[str]) -> Iterator[None]:
         with contextlib.suppress(OSError):
             os.unlink(beside)  # while it is locked: whoever opens it now looks whether it is still there
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Let an error name the file that is to be written, not the one that is made beside it for a while."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = os.fspath(path)
+        raise
 
 
 def _names_of_temporaries(target: str) -> str:
@@ -157,7 +168,8 @@ def try_lock(descriptor: int) -> bool | None:
 
 def _open_locked(beside: str, path: str) -> int:
     while True:
-        descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with _naming(path):
+            descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.stat(beside).st_ino == os.fstat(descriptor).st_ino:

@@ -35,7 +35,13 @@ class StreamOptions:
     header : bool, default=True
         Whether the first line of a CSV or TSV file names the columns. If False, their names are 0, 1, 2 ...
     delimiter : str or None, default=None
-        Column separator. None: a tab for TSV files, else a comma.
+        Column separator. None: a tab for TSV files, a semicolon if `decimal` is a comma, else a comma.
+    decimal : {".", ","}, default="."
+        Decimal mark of numbers in CSV and TSV files. With a comma, numbers are written 1234,5 or 1.234,5.
+    quote : str, default='"'
+        Character around texts of CSV and TSV files. In such a text, it is written twice.
+    escape : str or None, default=None
+        Character of CSV and TSV files, such as a backslash, that takes from the next one its meaning.
     ignore : sequence of str, default=()
         Columns of a table to leave out.
     strings : sequence of str, default=()
@@ -72,6 +78,9 @@ class StreamOptions:
     target: Literal["class", "number"] = "class"
     header: bool = True
     delimiter: str | None = None
+    decimal: str = "."
+    quote: str = '"'
+    escape: str | None = None
     ignore: Sequence[str] = ()
     strings: Sequence[str] = ()
     missing: str | float = "error"
@@ -101,8 +110,13 @@ class StreamOptions:
             raise parameter_error(owner, "missing", "'error', 'skip', 'keep' or a finite number", self.missing)
         if self.missing == "keep" and not self.as_tables:
             raise parameter_error(owner, "missing", "'error', 'skip' or a finite number in a matrix", self.missing)
-        if self.delimiter is not None and len(self.delimiter) != 1:
-            raise parameter_error(owner, "delimiter", "one character", self.delimiter)
+        for name in ("delimiter", "quote", "escape"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, str) or len(value) != 1 or value in "\r\n"):
+                raise parameter_error(owner, name, "one character", value)
+        check_choice(owner, "decimal", self.decimal, (".", ","))
+        if self.quote in (self.delimiter, self.escape):
+            raise parameter_error(owner, "quote", "another character than 'delimiter' and 'escape'", self.quote)
         check_count(owner, "buckets", self.buckets)
         check_count(owner, "max_values", self.max_values)
         check_count(owner, "block_rows", self.block_rows)

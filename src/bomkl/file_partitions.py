@@ -14,6 +14,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from time import process_time
 from typing import Any, BinaryIO, Self
 
 import numpy as np
@@ -69,24 +70,24 @@ class FilePartition:
             return io.BytesIO(first + text.read(self.end - self.begin)), self.format
 
 
-def file_partitions(inputs: Sequence[str], format: str | None = None) -> list[FilePartition]:
+def file_partitions(inputs: Sequence[str], options: StreamOptions) -> list[FilePartition]:
     """Split files, globs and folders into partitions."""
-    return [part for source in expand(inputs) for part in _split(source, format)]
+    return [part for source in expand(inputs) for part in _split(source, options)]
 
 
-def _split(source: Source, given: str | None) -> Iterator[FilePartition]:
+def _split(source: Source, options: StreamOptions) -> Iterator[FilePartition]:
     if not source.rewindable:
         raise StreamError(f"{source.name}: workers read files themselves, so it must be a file, a folder or a glob")
     with open_source(source, 0.0) as (file, head):
         if not head:
             return
         found, compressed = (
-            given or format_of(source.path, head),
+            options.format or format_of(source.path, head),
             not hasattr(file, "fileno") or file.read(4) != head[:4],
         )
     if found == "parquet":
         yield from _row_groups(source.path)
-    elif found in _TEXT and not compressed and not _may_hold_line_ends(source.path, found):
+    elif found in _TEXT and not compressed and not _may_hold_line_ends(source.path, found, options):
         yield from _lines(source.path, found)
     else:
         yield FilePartition(source.path, found)
@@ -110,12 +111,13 @@ def _row_groups(path: str) -> Iterator[FilePartition]:
         yield FilePartition(path, "parquet", begin, len(sizes))
 
 
-def _may_hold_line_ends(path: str, format: str) -> bool:
+def _may_hold_line_ends(path: str, format: str, options: StreamOptions) -> bool:
     """Whether cells of a table may be quoted, and so hold line ends."""
     if format not in ("csv", "tsv"):
         return False
+    marks = [mark.encode() for mark in (options.quote, options.escape) if mark is not None]
     with open(path, "rb") as file:
-        return any(b'"' in block for block in iter(lambda: file.read(1 << 20), b""))
+        return any(mark in block for block in iter(lambda: file.read(1 << 20), b"") for mark in marks)
 
 
 def _lines(path: str, format: str) -> Iterator[FilePartition]:
@@ -187,8 +189,9 @@ def _table(number: int) -> tuple[Any, ...]:
     return _reader(number)
 
 
-def _call(function: Callable[..., Any], partitions: list[int], arguments: tuple[Any, ...]) -> Any:
-    return function(*[_table(number) for number in partitions], *arguments)
+def _call(function: Callable[..., Any], partitions: list[int], arguments: tuple[Any, ...]) -> tuple[Any, float]:
+    begun = process_time()
+    return function(*[_table(number) for number in partitions], *arguments), process_time() - begun
 
 
 def _gains(table: tuple[Any, ...], piece: Piece, means: Means) -> Gains:
@@ -202,6 +205,7 @@ class PoolRunner(Runner):
     def __init__(self, reader: RowReader, workers: int) -> None:
         self.reader, self.workers = reader, workers
         self.static: Static | None = None
+        self.busy = 0.0  # seconds of processor time that all calls took
         self.pool = self._new_pool()
 
     def _new_pool(self) -> ProcessPoolExecutor:
@@ -234,7 +238,9 @@ class PoolRunner(Runner):
         try:
             futures = {self.pool.submit(_call, *call): i for i, call in calls.items()}
             for future in as_completed(futures):
-                yield futures[future], future.result()
+                result, seconds = future.result()
+                self.busy += seconds
+                yield futures[future], result
         except BrokenProcessPool:
             self.pool.shutdown(wait=True, cancel_futures=True)
             self.pool = self._new_pool()

@@ -182,6 +182,6 @@ def test_data_in_the_package_are_found_and_nothing_to_run_is_a_failure(
     monkeypatch.setattr("bomkl.experiments.pipeline.data_folders", lambda: [tmp_path, datasets.BUNDLED])
     assert datasets.load_dataset("magic04").X.shape == (19020, 10)
     words = ("reproduce", "--algorithms", "OMKC(U)", "--offline", "--jobs", "1", "--out", tmp_path / "out")
-    done = invoke(*words, "--datasets", "german")
+    done = invoke(*words, "--datasets", "svmguide3")
     assert done.exit_code == 1
     assert "Nothing could be run: none of the data sets is here." in done.stderr

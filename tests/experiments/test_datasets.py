@@ -20,6 +20,7 @@ from bomkl.experiments import datasets
 from bomkl.experiments.converters import DataFileError
 from bomkl.experiments.datasets import DatasetSpec, MissingDataError, fetch, get_spec, load_dataset, registry
 from bomkl.experiments.names import UnknownNameError
+from bomkl.experiments.protocol import QUICK_DATASETS
 from bomkl.experiments.published import _published
 
 SPEC = DatasetSpec(
@@ -215,3 +216,12 @@ def test_folders_in_order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     assert folders[0] == tmp_path
     assert folders[1] == tmp_path.parent / "shared" / "data"
     assert folders[-2:] == [tmp_path / "cache" / "bomkl", datasets.BUNDLED]
+
+
+def test_a_quick_reproduction_needs_nothing_but_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(datasets, "data_folders", lambda: [datasets.BUNDLED])
+    monkeypatch.setattr(datasets, "_download", lambda spec: pytest.fail(f"{spec.name} is not in the package"))
+    for name in QUICK_DATASETS:
+        assert load_dataset(name).X.shape == (get_spec(name).rows, get_spec(name).columns)
+        assert get_spec(name).licence.startswith("CC BY 4.0")
+    assert sum(path.stat().st_size for path in datasets.BUNDLED.iterdir()) < 2**20

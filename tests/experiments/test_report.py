@@ -86,7 +86,7 @@ def test_requests() -> None:
     assert not quick.wants_figure
     assert len(quick.seeds) == 3
     assert quick.is_wanted("magic04")
-    assert not quick.is_wanted("a9a")
+    assert not quick.is_wanted("svmguide3")
     assert Request(datasets=("SUSY",)).is_wanted("susy-sample")
     assert Request(tables=(2,), datasets=("susy-sample",)).is_wanted("susy-sample")
     assert Request(algorithms=("spa", "omkc(u)")).table_algorithms(1) == ["OMKC(U)", "BOMKC(SPA)"]
@@ -118,7 +118,7 @@ def test_missing_and_corrupt_data_are_reasons_without_paths(data_folder: Path) -
     assert "bomkl datasets fetch a9a" in reasons["a9a"]
     assert "owner's consent" in reasons["kdd08"]
     assert str(data_folder) not in json.dumps(reasons)
-    assert pipeline.unavailable(Request(quick=True, download=False))["a9a"] == "not asked for"
+    assert pipeline.unavailable(Request(quick=True, download=False))["svmguide3"] == "not asked for"
     assert datasets.find_local(datasets.get_spec("a9a")) == ()
 
 

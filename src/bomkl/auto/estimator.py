@@ -239,7 +239,7 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         """Rows as the learner takes them, to predict."""
         check_is_fitted(self)
         X = self._check_rows(X, first=False)
-        return self._encoder.transform(X) if isinstance(X, Table) else X
+        return self._encoder.encode(X) if isinstance(X, Table) else X
 
     def _check_weight(self, sample_weight: Any, X: Any) -> Float:
         sample_weight = on_host(sample_weight)

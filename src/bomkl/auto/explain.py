@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,10 @@ from bomkl.auto.rows import RowLearner
 from bomkl.auto.task import Task
 from bomkl.auto.wide import WideLearner
 
+_MOST_SHOWN = 5
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Explanation:
     """A prediction taken apart.
 
@@ -53,15 +56,26 @@ class Explanation:
     remainder: float
     columns: dict[Any, float]
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """Show the score and what mattered most, a line each."""
         lines = [f"score {self.margin:+.4g}"]
-        for what, parts in (("columns", self.columns), ("kernels", self.kernels)):
-            top = sorted(((value, name) for name, value in parts.items() if value), key=lambda each: -abs(each[0]))[:5]
-            if top:
-                width = max(len(str(name)) for _, name in top)
-                lines += [what, *(f"  {name!s:<{width}}  {value:+.4g}" for value, name in top)]
+        for what, top in self._largest():
+            width = max(len(str(name)) for name, _ in top)
+            lines += [what, *(f"  {name!s:<{width}}  {value:+.4g}" for name, value in top)]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = [f'<tr><th scope="row">score</th><td>{self.margin:+.4g}</td></tr>']
+        for what, top in self._largest():
+            rows.append(f'<tr><th colspan="2">{what}</th></tr>')
+            rows += [f'<tr><th scope="row">{escape(str(name))}</th><td>{value:+.4g}</td></tr>' for name, value in top]
+        return "\n".join(["<table>", *rows, "</table>"])
+
+    def _largest(self) -> Iterator[tuple[str, list[tuple[Any, float]]]]:
+        """Yield the columns and the kernels that mattered most, and what each added."""
+        for what, parts in (("columns", self.columns), ("kernels", self.kernels)):
+            if top := sorted((each for each in parts.items() if each[1]), key=lambda each: -abs(each[1]))[:_MOST_SHOWN]:
+                yield what, top
 
     def largest_rows(self, n: int = 5) -> list[tuple[int, float]]:
         """Return the numbers of the n stored rows that mattered most, and what each added.

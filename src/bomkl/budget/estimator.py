@@ -292,7 +292,7 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
         check_is_fitted(self)
         X = self._check_rows(X, first=False)
         if isinstance(X, Table):
-            X = self._in_precision(self._encoder.transform(X))
+            X = self._in_precision(self._encoder.encode(X))
         return self._engine.score(self._engine_rows(X), per_kernel, self._n_threads())
 
     def _change(self, learn: Callable[[Any], Any]) -> Any:

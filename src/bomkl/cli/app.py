@@ -9,6 +9,7 @@ import typer
 from bomkl.cli.convert import convert
 from bomkl.cli.inspect import inspect
 from bomkl.cli.learn import evaluate, train
+from bomkl.cli.merge import merge
 from bomkl.cli.options import HELP_FLAGS, command, name_values
 from bomkl.cli.predict import predict, score
 from bomkl.cli.service import push, replay, serve
@@ -25,6 +26,7 @@ app.command("predict")(command(predict))
 app.command("score")(command(score))
 app.command("eval")(command(evaluate))
 app.command("inspect")(command(inspect))
+app.command("merge")(command(merge))
 app.command("convert")(command(convert))
 app.command("serve")(command(serve))
 app.command("push")(command(push))

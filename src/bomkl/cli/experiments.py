@@ -37,7 +37,8 @@ def reproduce(
         "reproduction"
     ),
     quick: Annotated[
-        bool, typer.Option("--quick", help="Only german, svmguide3 and magic04, with 3 permutations.")
+        bool,
+        typer.Option("--quick", help="Only german, magic04 and a9a, which come with the package, with 3 permutations."),
     ] = False,
     plugin: Annotated[
         list[Path] | None, typer.Option(help="Python file that registers algorithms or data sets (may be repeated).")

@@ -49,7 +49,7 @@ def _description(content: dict[str, Any]) -> list[str]:
         lines += ["", f"{'trained on':<12} {' '.join(notes['inputs'])}: {passes}, {state}"]
         lines += [f"{'settings':<12} {_plain(_given(notes['settings']))}", ""]
         metric = short_name(str(notes["history"][0].get("metric", "error"))) if notes["history"] else "error"
-        lines.append(f"{'rows':>12} {metric:>11} {'since last':>11} {'SVs':>9}  top kernel")
+        lines.append(f"{'rows':>12} {metric:>11} {'since last':>11} {'all SVs':>9}  top kernel")
         lines += [
             f"{entry['rows']:>12} {entry['error']:>11.4f} {entry['error_since_last']:>11.4f} "
             f"{entry['support_vectors']:>9}  {entry['top_kernel']}"

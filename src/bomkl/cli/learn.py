@@ -77,7 +77,7 @@ def train(
     scheduler: Annotated[
         str | None, typer.Option(help="Learn on a Dask cluster instead: address of its scheduler.", metavar="ADDRESS")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress table.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress table; warnings are shown.")] = False,
 ) -> None:
     """Learn from rows and save the model.
 
@@ -137,7 +137,7 @@ def train(
             pass
         if run is not None:
             report_skipped(run.stream)
-            report_odd_texts(run.validation.estimator, quiet)
+            report_odd_texts(run.validation.estimator)
         if signals.received:
             _say_stopped(run, output)
             sys.exit(128 + signals.received)
@@ -161,7 +161,7 @@ def evaluate(
     plot: Annotated[
         str | None, typer.Option(help="Image file that shows the error and the kernel weights along the rows.")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress table.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress table; warnings are shown.")] = False,
 ) -> None:
     """Measure the error of an algorithm along the rows.
 
@@ -206,10 +206,16 @@ def evaluate(
     if broker is not None:
         broker.close()
     report_skipped(stream)
-    report_odd_texts(estimator, quiet)
+    report_odd_texts(estimator)
     last = records[-1]
     if not json_lines:
-        print_result(f"rows\t{last.rows}\n{last.metric}\t{last.error:.6f}\nsupport vectors\t{last.support_vectors}")
+        figures = {
+            "rows": last.rows,
+            last.metric: f"{last.error:.6f}",
+            "stored rows": len(estimator.support_vectors_),
+            "support vectors of all kernels": last.support_vectors,
+        }
+        print_result("\n".join(f"{name}\t{value}" for name, value in figures.items()))
     if plot is not None:
         from bomkl.plots import plot_progress
 

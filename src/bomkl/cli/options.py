@@ -10,6 +10,7 @@ import io
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO, get_args, get_origin, get_type_hints
@@ -32,6 +33,7 @@ _OPTION_NAMES = {
     "with 'ignore'": "with --ignore",
     "with 'strings'": "with --strings",
     "with 'delimiter'": "with --delimiter",
+    r"escape='\\'": r"--escape '\'",
     "on_bad_line='skip'": "--on-bad-line skip",
     "The 'n_features' parameter of open_stream": "--features",
     "missing='skip'": "--missing skip",
@@ -49,7 +51,10 @@ _ROW_HELP: dict[str, tuple[str, str | None]] = {
     "label": ("Label column: its name, or its position counted from 0.", "label"),
     "weight": ("Column with the weight of each row: its name, or its position counted from 0.", None),
     "header": ("Whether the first line of a CSV or TSV file names the columns.", None),
-    "delimiter": ("Column separator of CSV files.", ", or tab"),
+    "delimiter": ("Column separator of CSV files.", ", or tab; with --decimal , it is ;"),
+    "decimal": ("Decimal mark of numbers in CSV and TSV files: . or ,", None),
+    "quote": ("Character around texts of CSV and TSV files.", None),
+    "escape": ("Character of CSV and TSV files that takes from the next one its meaning, such as a backslash.", None),
     "ignore": ("Column to leave out (may be repeated).", None),
     "strings": ("Column to treat as text although it looks like numbers (may be repeated).", None),
     "missing": (
@@ -166,7 +171,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         for name, group in groups.items():
             values[name] = group(**{each.name: values.pop(each.name) for each in fields(group)})
         try:
-            with stopped_by_signals(), open_outputs():
+            with stopped_by_signals(), open_outputs(), plain_warnings():
                 function(**values)
                 with naming("standard output"):
                     sys.stdout.flush()
@@ -253,6 +258,14 @@ def naming(what: str) -> Iterator[None]:
         if error.filename is None:
             error.filename = what
         raise
+
+
+@contextlib.contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Show warnings of the library in one line each, without the place in its source."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: say(f"bomkl: warning: {printable(in_options(str(message)))}")
+        yield
 
 
 def say(message: str) -> None:

@@ -100,7 +100,7 @@ class ProgressTable:
             return
         if not self._begun:
             waiting = "" if lag is None else f" {'lag':>9}"
-            say(f"{'rows':>12} {short_name(record.metric):>11} {'since last':>11} {'SVs':>9}{waiting}  top kernel")
+            say(f"{'rows':>12} {short_name(record.metric):>11} {'since last':>11} {'all SVs':>9}{waiting}  top kernel")
             self._begun = True
         self._rows = record.rows
         say(

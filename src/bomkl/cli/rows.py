@@ -162,10 +162,10 @@ def valid_notes(path: str) -> Iterator[None]:
         raise ValueError(f"{path}: what it says about its training cannot be read: {str(error)[:200]!r}") from error
 
 
-def report_odd_texts(estimator: Any, quiet: bool) -> None:
+def report_odd_texts(estimator: Any) -> None:
     """Say which columns were learned as texts though they look like numbers or dates in another notation."""
     encoder = getattr(estimator, "encoder_", None)
-    if encoder is None or quiet:
+    if encoder is None:
         return
     for name, text in encoder.first_categories().items():
         for pattern, advice in _ODD_TEXTS.items():

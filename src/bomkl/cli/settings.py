@@ -139,7 +139,8 @@ def row_settings(options: RowOptions, file: Mapping[str, Any] | None = None) -> 
     if chosen.get("missing") is not None:
         chosen["missing"] = str(chosen["missing"])
     for name in ("ignore", "strings"):
-        if not isinstance(chosen.get(name, []), list):
+        columns = chosen.get(name, [])
+        if not isinstance(columns, list) or not all(isinstance(each, str) for each in columns):
             raise UsageError(f"{name} in the table [rows] must be a list of columns. Got {chosen[name]!r} instead.")
     try:
         with usage():

@@ -7,7 +7,7 @@ import dataclasses
 import os
 import sys
 from collections.abc import Iterator
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import TYPE_CHECKING, Any
 
 from bomkl.cli.options import UsageError, say
@@ -39,7 +39,7 @@ def train_in_partitions(
         raise UsageError("--workers and --scheduler are for the algorithms auto and auto-regression without drift.")
     estimator.set_params(update="rounds")
     saved = modelfile.read(output) if resume and os.path.exists(output) else None
-    begun = perf_counter()
+    begun, own = perf_counter(), process_time()
     reader = _reader(settings, inputs, is_regressor(estimator))
     with _runner(reader, workers, scheduler) as runner:
         with progress_bar(len(reader.parts), "counting rows", "partition") as bar:
@@ -53,8 +53,14 @@ def train_in_partitions(
 
         with progress_bar(job.rows, "learning", "row", initial=job.done) as bar:
             learn_partitions(job, runner, save, bar.update)
+        seconds, one = perf_counter() - begun, process_time() - own + getattr(runner, "busy", 0.0)
+    if (workers or 1) > 1 and seconds > one:
+        say(
+            f"bomkl: {workers} processes took {seconds:.1f} s for {one:.1f} s of work, the rest to start and to wait. "
+            "One process would be faster for so few rows: leave out --workers."
+        )
     if not quiet:
-        _report(job, perf_counter() - begun)
+        _report(job, seconds)
 
 
 def _reader(settings: RunSettings, inputs: list[str], regression: bool) -> RowReader:
@@ -63,7 +69,7 @@ def _reader(settings: RunSettings, inputs: list[str], regression: bool) -> RowRe
 
     target: Any = "number" if regression else "class"
     stream = open_stream(inputs, target=target, **stream_arguments(settings.rows, True))
-    parts = tuple(file_partitions(inputs, stream.options.format))
+    parts = tuple(file_partitions(inputs, stream.options))
     next(iter(stream))  # shows what the columns hold, unless one has had no value yet
     schema = stream.schema
     if schema is None or schema.columns is None or any(column.kind == "unknown" for column in schema.columns):

@@ -95,7 +95,7 @@ class _DaskEstimator(ShowsState):
         """
         weight = X[sample_weight] if isinstance(sample_weight, str) else sample_weight
         y = X[target] if y is None else y
-        weight = y == y if weight is None else weight
+        weight = (y == y).astype(float) if weight is None else weight
         return self._quality(self.predict(X), y, weight)
 
     def _shown_state(self) -> State:
@@ -260,7 +260,7 @@ class AutoMKLClassifier(_DaskEstimator, ClassifierMixin, BaseEstimator):  # type
         return self._lazily("predict_proba", X)
 
     def _quality(self, found: Any, y: Any, weight: Any) -> float:
-        right, whole = dask.base.compute(((found == y) * weight).sum(), weight.sum())
+        right, whole = dask.base.compute(((found == y).astype(float) * weight).sum(), weight.sum())
         return float(right / whole)
 
 

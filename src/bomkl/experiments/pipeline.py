@@ -61,7 +61,7 @@ class Request:
     out : Path
         Folder for the rows, figures and report.
     quick : bool
-        Only german, svmguide3 and magic04, and no Figure 1.
+        Only german, magic04 and a9a, and no Figure 1.
     retry_failed : bool
         Whether cells that failed in an earlier run are run again.
     download : bool

@@ -12,7 +12,7 @@ from bomkl.experiments.published import PUBLISHED_BETA, published_budget, publis
 
 SPA = "BOMKC(SPA)"
 BUDGET_RIVALS = ("BOMKC(RBP)", "BOMKC(Forgetron)", "BOMKC(BOGD)", "BOMKC(BPAS)")
-QUICK_DATASETS = ("german", "svmguide3", "magic04")
+QUICK_DATASETS = ("german", "magic04", "a9a")  # those that come with the package
 FIGURE_DATASET = "a9a"
 FIGURE_ALPHAS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0)
 FIGURE_BETAS = (3.0, 4.0, 6.0, 10.0)

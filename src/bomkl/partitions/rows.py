@@ -128,7 +128,7 @@ def _encoded(encoder: TableEncoder, rows: Rows) -> Float:
     if not isinstance(rows.X, Table):
         raise ValueError("it is a matrix, but the first partitions were tables.")
     try:
-        return encoder.transform(rows.X)
+        return encoder.encode(rows.X)
     except TableError as error:
         raise with_row(error, rows.numbers) from error
 

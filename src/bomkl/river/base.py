@@ -41,7 +41,7 @@ class NamedColumns:
         try:
             if frame is not None and not of_numbers:  # which is learned from in pieces
                 encoder, rows = getattr(self._model, "encoder_", None), columns.rows(frame)
-                _ = TableEncoder().fit(rows) if encoder is None else encoder.transform(rows)
+                _ = TableEncoder().fit(rows) if encoder is None else encoder.encode(rows)
             columns.learn(x)
             yield
         except BaseException:

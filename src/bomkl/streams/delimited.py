@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections import deque
 from collections.abc import Iterator
 from itertools import chain
@@ -15,9 +16,9 @@ from bomkl.streams.reading import Reading, batches, utf8_lines
 
 
 def read_delimited(file: BinaryIO, reading: Reading) -> Iterator[Part]:
-    """Read CSV or TSV, quoted as RFC 4180 says."""
+    """Read CSV or TSV, quoted as RFC 4180 says, or as the options say."""
     options = reading.options
-    delimiter = options.delimiter or ("\t" if options.format == "tsv" else ",")
+    delimiter = options.delimiter or ("\t" if options.format == "tsv" else ";" if options.decimal == "," else ",")
     rows = _delimited_rows(utf8_lines(file, reading), delimiter, reading)
     first = next((row for row in rows if row is not None), None)
     if first is None:
@@ -33,7 +34,24 @@ def read_delimited(file: BinaryIO, reading: Reading) -> Iterator[Part]:
         reading.check_told_columns(names, ragged=False)
     for batch in batches(file, _of_width(rows, len(names), delimiter, reading), options.block_rows):
         cells: dict[str, Cells] = dict(zip(names, map(list, zip(*(row for _, row in batch), strict=True)), strict=True))
+        if options.decimal == ",":
+            texts = set(options.strings)
+            cells = {name: column if name in texts else _with_points(column) for name, column in cells.items()}
         yield Table(reading.file, cells, [line for line, _ in batch], label, weight)
+
+
+def _with_points(cells: Cells) -> Cells:
+    """Write numbers that have a decimal comma, and perhaps points between thousands, with a decimal point.
+
+    Examples
+    --------
+    >>> _with_points(["1,5", "-1.234,5", "12.345", "red, blue", "1,2,3"])
+    ['1.5', '-1234.5', '12345', 'red, blue', '1,2,3']
+    """
+    return [
+        cell.replace(".", "").replace(",", ".") if _NUMBER_WITH_COMMA.fullmatch(cell.strip()) else cell
+        for cell in cells
+    ]
 
 
 def _of_width(
@@ -69,7 +87,11 @@ def _delimited_rows(lines: Iterator[str], delimiter: str, reading: Reading) -> I
             used.append(line)
             yield line
 
-    reader = csv.reader(noted(), delimiter=delimiter, strict=True)
+    def new_reader() -> Iterator[list[str]]:
+        options = reading.options
+        return csv.reader(noted(), delimiter=delimiter, quotechar=options.quote, escapechar=options.escape, strict=True)
+
+    reader = new_reader()
     start = 1
     while True:
         try:
@@ -78,16 +100,20 @@ def _delimited_rows(lines: Iterator[str], delimiter: str, reading: Reading) -> I
             return
         except csv.Error as error:
             reason = next((better for told, better in _CSV_ERRORS.items() if told in str(error)), str(error))
-            reading.bad.report(BadLineError(reading.file, start, reason, text=used[0].rstrip("\r\n")))
+            text = used[0].rstrip("\r\n")
+            advice = _ESCAPED if reading.options.escape is None and f"\\{reading.options.quote}" in text else ""
+            reading.bad.report(BadLineError(reading.file, start, reason, text=text, advice=advice))
             row = []
             again.extendleft(reversed(used[1:]))
             del used[1:]
-            reader = csv.reader(noted(), delimiter=delimiter, strict=True)  # the last may have come to its end
+            reader = new_reader()  # the last may have come to its end
         yield (start, row) if row else None
         start += len(used)
         used.clear()
 
 
+_NUMBER_WITH_COMMA = re.compile(r"[-+]?(\d*|\d{1,3}(\.\d{3})+)(,\d+)?([eE][-+]?\d+)?")
+_ESCAPED = r"If quotes in texts have a backslash before them, read them with escape='\\'"
 _CSV_ERRORS = {
     "unexpected end of data": "a quoted text begins here and has no end",
     "field larger than field limit": f"a text of more than {csv.field_size_limit()} characters begins here; is the "

@@ -176,6 +176,21 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
         rows : ndarray of shape (n_samples, n_features_out_)
             The encoded rows.
         """
+        return self.encode(X)
+
+    def encode(self, X: Any) -> Float:
+        """Encode rows as `transform` does, but never as the table that ``set_output`` asks for.
+
+        Parameters
+        ----------
+        X : pandas, polars or Arrow table, dict, list of dicts or matrix
+            Rows.
+
+        Returns
+        -------
+        rows : ndarray of shape (n_samples, n_features_out_)
+            The encoded rows.
+        """
         check_is_fitted(self)
         table = read_table(X)
         rows, update = self._learned.encode(table, np.zeros(table.n_rows, dtype=bool), ReadTargets.none(table.n_rows))
@@ -328,10 +343,9 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
         return beside
 
     def _take(self, encoder: Self, X: Any, y: Any) -> Float:
-        """Learn with a copy, which then takes the place of all that this encoder is."""
+        """Learn with a copy and take over what it has learned, so that an error leaves this encoder as it was."""
         rows, update = encoder.prepare(X, y)
-        encoder.apply(update)
-        self.__dict__ = encoder.__dict__
+        self.apply(update)
         return rows
 
     def _fresh(self) -> Self:
@@ -462,7 +476,7 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
         state: dict[str, Any] = {
             name: value
             for name, value in dict(super().__getstate__()).items()
-            if not name.startswith("_") or name == "_sklearn_version"
+            if not name.startswith("_") or name in ("_sklearn_version", "_sklearn_output_config")
         }
         if hasattr(self, "_learned"):
             state["_learned"] = copy.deepcopy(self.state())
