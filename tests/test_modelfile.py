@@ -665,3 +665,18 @@ def test_links_are_followed_and_modes_are_those_of_new_files(tmp_path):
 def test_nan_is_kept(tmp_path):
     modelfile.write(tmp_path / "m", Model(BudgetMKLClassifier(), {"a": [math.nan, math.inf, -math.inf, -0.0]}))
     assert repr(modelfile.read(tmp_path / "m").notes["a"]) == "[nan, inf, -inf, -0.0]"
+
+
+def test_kernels_of_a_file_are_kernels():
+    state = BudgetMKLRegressor([Gaussian(1.0)], budget=3).fit([[0.0], [1.0]], [0, 1]).__getstate__()
+    state["kernels_"] = [3]
+    with pytest.raises(ValueError, match="'kernels' parameter of a stored model must be"):
+        BudgetMKLRegressor().__setstate__(state)
+
+
+@pytest.mark.parametrize("kind", [AutoMKLClassifier, BudgetMKLClassifier])
+def test_a_loaded_count_of_threads_is_checked_when_it_is_used(kind):
+    model = kind(budget=8).fit(*rows())
+    odd = modelfile.from_bytes(modelfile.to_bytes(Model(model.set_params(n_jobs="all")))).estimator
+    with pytest.raises(ValueError, match=r"'n_jobs' parameter of .* must be None or an int other than 0"):
+        odd.predict(rows()[0])

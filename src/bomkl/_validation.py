@@ -245,6 +245,16 @@ def check_n_jobs(owner: str, n_jobs: Any) -> None:
         raise parameter_error(owner, "n_jobs", "None or an int other than 0", n_jobs)
 
 
+def thread_count(owner: str, n_jobs: Any) -> int:
+    """Threads that `n_jobs` stands for; it is checked again, for it may have changed since the first call."""
+    if n_jobs is None:
+        return 1
+    check_n_jobs(owner, n_jobs)
+    from joblib import effective_n_jobs
+
+    return int(effective_n_jobs(n_jobs))
+
+
 def check_choice(owner: str, name: str, value: Any, choices: Iterable[str]) -> None:
     """Refuse a value outside a fixed set of names."""
     choices = list(choices)

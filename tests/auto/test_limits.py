@@ -92,3 +92,12 @@ def test_where_there_is_no_room_for_a_new_column_the_model_stays(error, monkeypa
     left = 5
     model.learn_one(row, True)
     assert model.n_seen_ == 81
+
+
+@pytest.mark.parametrize("weight", [5e-324, 1e-300, 1e300])
+@pytest.mark.parametrize("drift", [None, "adapt"])
+def test_extreme_weights_count_within_limits(weight, drift):
+    model = AutoMKLClassifier(16, drift=drift, random_state=0)
+    scores = model.score_and_learn(X, X[:, 0] > 0, sample_weight=np.full(80, weight))
+    assert np.isfinite(scores).all()
+    assert state(loaded(model)) == state(model)

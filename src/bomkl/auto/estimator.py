@@ -29,6 +29,7 @@ from bomkl._validation import (
     check_n_jobs,
     check_sparse,
     parameter_error,
+    thread_count,
     weights_as_numbers,
 )
 from bomkl.auto.change import change, forked
@@ -41,6 +42,7 @@ from bomkl.auto.geometry import Float
 from bomkl.auto.parallel import Mapper, shared_by
 from bomkl.auto.pool import PoolMember, pool_members
 from bomkl.auto.rounds import RoundLearner
+from bomkl.auto.row_arrays import counted
 from bomkl.auto.rows import RowLearner
 from bomkl.auto.saved import State
 from bomkl.auto.sparse_rows import canonical_rows
@@ -56,7 +58,6 @@ if TYPE_CHECKING:
 
 NEW_COLUMNS = ("learn", "ignore", "refuse")
 _WIDEST_TO_GROW = WIDEST // 2  # columns of a first row, after which more columns are taken in
-WEIGHT_LIMIT = 1000.0  # larger weights count as this: single precision could not hold what they leave of a variance
 
 
 class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
@@ -250,7 +251,7 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         weight: Float = _check_sample_weight(sample_weight, X, dtype=np.float64)
         if (weight < 0).any():
             raise parameter_error(type(self).__name__, "sample_weight", "not negative", float(weight.min()))
-        return np.minimum(weight, WEIGHT_LIMIT)
+        return counted(weight)
 
     def _one_row(self, x: Any) -> Any:
         return super()._one_row(on_host(x))
@@ -311,11 +312,7 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
     @contextmanager
     def _threads(self, rows: int) -> Iterator[Mapper]:
         """Yield `map`, or that of a pool of threads where there is enough to share."""
-        n = 1
-        if self.n_jobs is not None and rows > 1:
-            from joblib import effective_n_jobs
-
-            n = int(effective_n_jobs(self.n_jobs))
+        n = thread_count(type(self).__name__, self.n_jobs) if rows > 1 else 1
         if n == 1:
             yield map
             return

@@ -29,7 +29,7 @@ from bomkl._drawn_rows import Drawn, drawn_order, row_numbers, rows_at_once
 from bomkl._guard import changing, settled, unchanged_on_error
 from bomkl._repr import ShowsState, State, bytes_text, mistakes_text, top_kernels
 from bomkl._table_rows import TableRows
-from bomkl._validation import check_choice, check_count, check_kept, parameter_error
+from bomkl._validation import check_choice, check_count, check_kept, parameter_error, thread_count
 from bomkl.budget.config import TASKS, KernelCalls, combiner_record, kernel_name, kernel_record, learner_record
 from bomkl.budget.growth import widened
 from bomkl.budget.parameters import check_parameters, kernel_list
@@ -152,11 +152,7 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
         check_kept(self, self._settings)
 
     def _n_threads(self) -> int:
-        if self.n_jobs is None:
-            return 1
-        from joblib import effective_n_jobs
-
-        return min(int(effective_n_jobs(self.n_jobs)), _MOST_THREADS)
+        return min(thread_count(type(self).__name__, self.n_jobs), _MOST_THREADS)
 
     def _dtypes(self, first: bool) -> Any:
         if not first:
@@ -452,5 +448,5 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
             self.set_params(**{name: kept[name] for name in now if name in kept})
             if encoder is not None:
                 self._encoder_from_state(encoder)
-            self._restore(learned, self.kernels_)
+            self._restore(learned, kernel_list("a stored model", self.kernels_))
             self.set_params(**now)

@@ -13,10 +13,10 @@ from bomkl._validation import check_sparse, first_not_a_number
 from bomkl.auto.component import RoundsComponent
 from bomkl.auto.constants import LARGEST
 from bomkl.auto.device import engine_for
-from bomkl.auto.estimator import WEIGHT_LIMIT
 from bomkl.auto.geometry import Float
 from bomkl.auto.information import Information
 from bomkl.auto.labels import label_codes
+from bomkl.auto.row_arrays import counted
 from bomkl.auto.sum_engine import newton_parts
 from bomkl.partitions.pieces import MOST_LABELS, Gains, Labels, Means, Piece, Static, Summary, named
 from bomkl.tables import TableEncoder
@@ -52,8 +52,8 @@ class Rows:
             first = wrong[0]
             raise ValueError(f"row {first} has the weight {weight[first]}; weights must be finite and not negative.")
         if weight.all():
-            return cls(X, y, np.minimum(weight, WEIGHT_LIMIT), numbers)
-        return cls(X, y, np.minimum(weight, WEIGHT_LIMIT), numbers).take(weight > 0)
+            return cls(X, y, counted(weight), numbers)
+        return cls(X, y, counted(weight), numbers).take(weight > 0)
 
     def take(self, rows: NDArray[Any]) -> Self:
         """Take some rows, by a mask or by their numbers."""
