@@ -1,121 +1,17 @@
-"""Real brokers for tests: librdkafka's own mock cluster, and a NATS server from its package."""
-
-import asyncio
-import json
-import shutil
-import socket
-import subprocess
-import sys
-import time
-from pathlib import Path
-
-import numpy as np
 import pytest
-
-
-class MockKafka:
-    """A cluster inside this process; topics have four partitions."""
-
-    scheme = "kafka"
-    partitions = 4
-
-    def __init__(self):
-        kafka = pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
-        self._producer = kafka.Producer({"bootstrap.servers": "none", "test.mock.num.brokers": 1, "log_level": 0})
-        [broker] = self._producer.list_topics(timeout=10).brokers.values()
-        self.server = f"{broker.host}:{broker.port}"
-
-    def send(self, topic, values, keys=None, partitions=1):
-        self._producer.list_topics(topic, timeout=10)  # which makes it
-        for at, value in enumerate(values):
-            key = None if keys is None else keys[at]
-            self._producer.produce(topic, value, key=key, partition=at % partitions)
-        assert self._producer.flush(30) == 0
-
-    def stop(self):
-        self._producer.flush(1)
-
-
-class NatsServer:
-    """A server with a folder of its own; it can be stopped and started again."""
-
-    scheme = "nats"
-    partitions = 1
-
-    def __init__(self, folder):
-        pytest.importorskip("nats", reason="nats-py is not installed")
-        self._program = shutil.which("nats-server", path=str(Path(sys.executable).parent)) or shutil.which(
-            "nats-server"
-        )
-        if self._program is None:
-            pytest.skip("nats-server is not installed")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self._folder, self.server = folder, f"127.0.0.1:{self.port}"
-        self.start()
-
-    def start(self):
-        self._process = subprocess.Popen(
-            [self._program, "-js", "-sd", str(self._folder), "-p", str(self.port), "-a", "127.0.0.1"],
-            stderr=subprocess.DEVNULL,
-        )
-        for _ in range(300):
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
-                    return
-            time.sleep(0.1)
-        raise AssertionError("nats-server does not answer")
-
-    def send(self, topic, values, keys=None, partitions=1):
-        import nats
-
-        async def publish():
-            connection = await nats.connect(f"nats://{self.server}")
-            stream = connection.jetstream(timeout=30)
-            await stream.add_stream(name=topic, subjects=[topic])
-            for begin in range(0, len(values), 500):
-                sent = [
-                    stream.publish(topic, value, headers=None if keys is None else {"key": keys[begin + at]})
-                    for at, value in enumerate(values[begin : begin + 500])
-                ]
-                await asyncio.gather(*sent)
-            await connection.close()
-
-        asyncio.run(publish())
-
-    def stop(self):
-        self._process.terminate()
-        self._process.wait(30)
+from benchmarks.common.brokers import MockKafka, NatsServer
 
 
 @pytest.fixture(params=["kafka", "nats"])
 def broker(request, tmp_path_factory):
-    server = MockKafka() if request.param == "kafka" else NatsServer(tmp_path_factory.mktemp("nats"))
+    try:
+        server = MockKafka() if request.param == "kafka" else NatsServer(tmp_path_factory.mktemp("nats"))
+    except (ImportError, FileNotFoundError) as error:
+        pytest.skip(str(error))
     yield server
     server.stop()
 
 
 @pytest.fixture
 def url(broker):
-    def url(topic, **settings):
-        text = "&".join(f"{name}={value}" for name, value in settings.items())
-        return f"{broker.scheme}://{broker.server}/{topic}" + (f"?{text}" if text else "")
-
-    return url
-
-
-def make_rows(count, seed=0):
-    """Rows with numbers and a text, and a label, as dicts."""
-    random = np.random.default_rng(seed)
-    X = random.normal(size=(count, 3)).round(4)
-    colour = random.choice(["red", "blue", "green"], count)
-    label = np.where(X[:, 0] * X[:, 1] + (colour == "red") > 0.3, "yes", "no")
-    return [
-        {"id": f"{seed}-{at}", "a": a, "b": b, "c": c, "colour": str(colour[at]), "label": str(label[at])}
-        for at, (a, b, c) in enumerate(X.tolist())
-    ]
-
-
-def as_json(rows):
-    return [json.dumps(row).encode() for row in rows]
+    return broker.url
