@@ -26,6 +26,7 @@ NEEDS = {
     "serving.md": "fastapi",
     "scaling.md": "dask.dataframe",
     "brokers.md": "nats",
+    "queries.md": "duckdb",
 }
 
 pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="the documentation is not part of this installation")
