@@ -133,6 +133,8 @@ def test_a_client_that_dies_goes_on_with_the_same_bits(fitted, client, tmp_path,
     assert 0 < modelfile.load(path).n_seen_ < N
     with pytest.raises(ValueError, match="other partitions"):
         AutoMKLClassifier(B, client, str(path), random_state=0).fit(frames(cuts=[0, N]))
+    with pytest.raises(ValueError, match=r"other rows: partition 1 is the first that differs. Give the partitions"):
+        AutoMKLClassifier(B, client, str(path), random_state=0).fit(frames(FRAME.assign(a=FRAME["a"] + 1)))
     with pytest.raises(ValueError, match="other settings"):
         AutoMKLClassifier(B + 1, client, str(path), random_state=0).fit(frames())
     resumed = AutoMKLClassifier(B, client, str(path), random_state=0).fit(frames())
@@ -140,6 +142,25 @@ def test_a_client_that_dies_goes_on_with_the_same_bits(fitted, client, tmp_path,
     assert_array_equal(resumed.to_local().decision_function(names), fitted.to_local().decision_function(names))
     assert modelfile.load(path).n_seen_ == N
     assert AutoMKLClassifier(B, client, str(path), random_state=0).fit(frames()).to_local().n_seen_ == N  # anew
+
+
+def test_partitions_in_another_order_are_not_gone_on_with():
+    tables = [(X[begin : begin + 300], Y[begin : begin + 300]) for begin in range(0, N, 300)]
+    settings = {"budget": B, "update": "rounds", "random_state": 0}
+    job = plan.Job(Local(**settings), [plan.summary(*table) for table in tables])
+    job.learn_head([plan.drawn_rows(piece, *tables[piece.partition]) for piece in job.head_pieces()])
+    swapped = [tables[i] for i in (0, 1, 3, 2, 4)]
+    with pytest.raises(ValueError, match="the same partitions in another order: partition 2 is the first"):
+        plan.Job(Local(**settings), [plan.summary(*table) for table in swapped]).resume(job.model, job.notes())
+    plan.Job(Local(**settings), [plan.summary(*table) for table in tables]).resume(job.model, job.notes())
+
+
+def test_a_column_that_holds_texts_in_one_partition_is_named(client):
+    texts = FRAME[400:800].assign(c=FRAME["c"][400:800].astype(str).astype(object))
+    parts = [dask.delayed(part) for part in (FRAME[:400], texts, FRAME[800:])]
+    message = r"Partition 1: the column 'c' holds texts, but numbers in partition 0. Convert it first, or declare"
+    with pytest.raises(ValueError, match=message):
+        AutoMKLClassifier(B, client, random_state=0).fit(parts)
 
 
 def test_errors_name_the_partition_and_keep_the_checkpoint(fitted, client, tmp_path):

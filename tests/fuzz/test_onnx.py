@@ -46,18 +46,18 @@ def test_onnx(cases, choose, new_model, record_property):
         model.set_params(**{name: choose(rng, values) for name, values in settings.items() if name in names})
         X, y = stream(rng)
         cuts = np.quantile(y, [[0.5], [0.3, 0.7]][int(rng.integers(2))])
+        outliers = X[np.abs(X).max(axis=1) > 1000]
+        rows = np.vstack([X[rng.permutation(len(X))[:60]], outliers, rng.normal(size=(60, X.shape[1]))])
         try:
             model.partial_fit(X, y if numbers else np.digitize(y, cuts))
+            rows = rows.astype(getattr(model, "_dtype", np.float64))
+            scores = model.decision_function(rows) if is_classifier(model) else model.predict(rows)
             exported = to_onnx(model)
         except ValueError as error:
             if "overflows" not in str(error):  # powers of outliers, or steps that diverge
                 assert "would differ from the estimator" in str(error), error
                 refused += 1
             continue
-        outliers = X[np.abs(X).max(axis=1) > 1000]
-        rows = np.vstack([X[rng.permutation(len(X))[:60]], outliers, rng.normal(size=(60, X.shape[1]))])
-        rows = rows.astype(getattr(model, "_dtype", np.float64))
-        scores = model.decision_function(rows) if is_classifier(model) else model.predict(rows)
         clear = clear_votes(model, rows)
         difference = np.abs(exported_scores(exported, rows) - scores)[clear]
         share = difference.max(initial=0) / max(np.ptp(scores), 1e-9 * np.abs(scores).max(), 1e-300)

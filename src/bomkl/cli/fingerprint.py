@@ -9,6 +9,7 @@ from zlib import crc32
 import numpy as np
 from scipy import sparse
 
+from bomkl._checksums import checksum
 from bomkl.streams import Block
 
 _FIRST_ROWS = 32  # how many rows of a run have a mark of their own
@@ -35,7 +36,7 @@ class Fingerprint:
             The rows.
         """
         for name, values in _series(block):
-            self._sums[name] = crc32(_bytes(values), self._sums.get(name, 0))
+            self._sums[name] = checksum(values, self._sums.get(name, 0))
 
     def to_dict(self) -> dict[str, int]:
         """Plain values, for a model file."""
@@ -84,7 +85,7 @@ def _row_marks(block: Block, most: int) -> list[int]:
         mark = 0
         for name, values in _series(block.between(i, i + 1)):
             if not (name.startswith("column ") and _is_missing(values[0])):
-                mark = crc32(name.encode("utf-8", "surrogatepass") + _bytes(values), mark)
+                mark = checksum(values, crc32(name.encode("utf-8", "surrogatepass"), mark))
         marks.append(mark)
     return marks
 
@@ -105,13 +106,3 @@ def _series(block: Block) -> Iterator[tuple[str, Any]]:
         yield "y", block.y
     if block.weight is not None:
         yield "weight", block.weight
-
-
-def _bytes(values: Any) -> bytes:
-    if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
-        return np.ascontiguousarray(values, dtype=np.float64).tobytes()
-    if isinstance(values, np.ndarray) and values.dtype.kind == "M":
-        return values.astype("datetime64[us]").tobytes()
-    return "".join(f"{value}\0" for value in (values if isinstance(values, list) else values.tolist())).encode(
-        "utf-8", "surrogatepass"
-    )

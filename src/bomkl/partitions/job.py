@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
@@ -19,10 +19,12 @@ from bomkl.auto.sum_engine import newton_parts
 from bomkl.auto.sums import log_rows_of
 from bomkl.partitions.pieces import MOST_LABELS, Gains, Labels, Means, PartitionError, Piece, Static, Summary, named
 from bomkl.partitions.rows import Rows, check_numbers, codes_of
+from bomkl.tables.cells import Kind
 from bomkl.tables.errors import TableError, with_row
 from bomkl.tables.frames import Table, stacked
 
 GROUP = 8  # partitions that a round takes rows from at the same time
+_PLURALS: dict[Kind, str] = {"number": "numbers", "boolean": "truth values", "date": "dates", "category": "texts"}
 _HEAD_PARTITIONS = 64  # partitions that the head is drawn from, more where they are small
 
 
@@ -44,9 +46,11 @@ class Job:
         self.model = model
         self.regression = isinstance(model, AutoMKLRegressor)
         self.counts = [each.rows for each in summaries]
+        self.contents = [list(each.contents) for each in summaries]
         columns = {each.columns for each in summaries if each.rows}
         if len(columns) > 1:
             raise PartitionError(f"Partitions have different numbers of columns: {sorted(columns)}.")
+        _check_kinds(summaries, model.types or {})
         if not sum(self.counts):
             raise PartitionError("There are no rows in any of the partitions.")
         self.labels = None if self.regression else _all_labels(summaries)
@@ -206,7 +210,12 @@ class Job:
 
     def notes(self) -> dict[str, Any]:
         """Return how far the job has come, as plain values to save with the model."""
-        return {"counts": list(self.counts), "used": list(self.used), "seed": self.seed}
+        return {
+            "counts": list(self.counts),
+            "contents": list(self.contents),
+            "used": list(self.used),
+            "seed": self.seed,
+        }
 
     def resume(self, model: Any, notes: dict[str, Any]) -> None:
         """Go on with a saved model and its notes; the partitions must be the same."""
@@ -214,10 +223,22 @@ class Job:
             raise ValueError(
                 "The checkpoint is of other partitions: their numbers of rows differ. Remove it to begin anew."
             )
+        self._check_contents(notes.get("contents", self.contents))  # files of older versions have none
         if model.get_params() != self.model.get_params():
             raise ValueError("The checkpoint is of a model with other settings. Remove it to begin anew.")
         self.model, self.used, self.seed = model, list(notes["used"]), int(notes["seed"])
         self._static = None
+
+    def _check_contents(self, before: list[list[int]]) -> None:
+        """Refuse other rows. A few that were repaired do no harm: those learned from stay learned from."""
+        for number, (old, new) in enumerate(zip(before, self.contents, strict=True)):
+            if 2 * sum(one != other for one, other in zip(old, new, strict=True)) > len(new):
+                moved = sorted(before) == sorted(self.contents)
+                raise ValueError(
+                    f"The checkpoint is of {'the same partitions in another order' if moved else 'other rows'}: "
+                    f"partition {number} is the first that differs. Give the partitions as they were to go on, or "
+                    "remove the checkpoint to begin anew."
+                )
 
 
 def hash_seed(model: Any) -> int:
@@ -225,6 +246,19 @@ def hash_seed(model: Any) -> int:
     from sklearn.utils import check_random_state
 
     return int(copy.deepcopy(check_random_state(model.random_state)).randint(2**31 - 1))
+
+
+def _check_kinds(summaries: Sequence[Summary], declared: Mapping[Any, Any]) -> None:
+    """Refuse a column that holds numbers in one partition and texts or dates in another."""
+    first: dict[Any, tuple[int, Kind]] = {}
+    for number, each in enumerate(summaries):
+        for name, kind in each.kinds.items():
+            where, before = first.setdefault(name, (number, kind))
+            if {kind, before} in ({"number", "category"}, {"number", "date"}) and name not in declared:
+                raise PartitionError(
+                    f"Partition {number}: the column {name!r} holds {_PLURALS[kind]}, but {_PLURALS[before]} in "
+                    f"partition {where}. Convert it first, or declare what it holds with types={{{name!r}: ...}}."
+                )
 
 
 def _dense(X: Any) -> Any:

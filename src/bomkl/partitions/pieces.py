@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from bomkl.auto.geometry import Float
 from bomkl.auto.rounds import RoundLearner
 from bomkl.auto.sums import Sums
 from bomkl.tables import TableEncoder
+from bomkl.tables.cells import Kind
 from bomkl.tables.counts import Counts
 
 Labels = NDArray[Any]
@@ -29,6 +30,8 @@ class Summary:
     rows: int
     columns: int
     labels: Labels | None
+    contents: tuple[int, ...] = ()  # checksums of the rows, an eighth at a time
+    kinds: dict[Any, Kind] = field(default_factory=dict)  # what the columns of a table hold, where they are not empty
 
 
 @dataclass(frozen=True)

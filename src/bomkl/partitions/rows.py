@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bomkl._checksums import checksum
 from bomkl._validation import check_sparse, first_not_a_number
 from bomkl.auto.component import RoundsComponent
 from bomkl.auto.constants import LARGEST
@@ -20,10 +21,12 @@ from bomkl.auto.row_arrays import counted
 from bomkl.auto.sum_engine import newton_parts
 from bomkl.partitions.pieces import MOST_LABELS, Gains, Labels, Means, Piece, Static, Summary, named
 from bomkl.tables import TableEncoder
-from bomkl.tables.cells import is_gap
+from bomkl.tables.cells import Kind, is_gap, kind_of
 from bomkl.tables.counts import Counts
 from bomkl.tables.errors import TableError, with_row
 from bomkl.tables.frames import Table, is_table, read_table
+
+_CHECKSUMS = 8  # of a partition
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,37 @@ def summary(X: Any, y: Any, sample_weight: Any = None, *, regression: bool = Fal
     labels = None if regression else _labels(rows)
     if labels is not None and len(labels) > MOST_LABELS:
         raise ValueError(f"y holds more than {MOST_LABELS} different labels; these are not classes.")
-    return Summary(len(rows.y), int(rows.X.shape[1]), labels)
+    return Summary(len(rows.y), int(rows.X.shape[1]), labels, _contents(rows), _kinds(rows.X))
+
+
+def _contents(rows: Rows) -> tuple[int, ...]:
+    places = np.array_split(np.arange(len(rows.y)), min(_CHECKSUMS, max(len(rows.y), 1)))
+    return tuple(_content(rows.take(each)) for each in places)
+
+
+def _content(rows: Rows) -> int:
+    """Checksum of rows, targets and weights."""
+    if isinstance(rows.X, Table):
+        columns = [cells.values for cells in rows.X.columns.values()]
+    else:
+        columns = [rows.X.data, rows.X.indices, rows.X.indptr] if hasattr(rows.X, "indptr") else [rows.X]
+    content = 0
+    for values in (*columns, rows.y, rows.weight):
+        content = checksum(values, content)
+    return content
+
+
+def _kinds(X: Any) -> dict[Any, Kind]:
+    """Tell what each column of a table holds: what the table says, else what its first value is."""
+    if not isinstance(X, Table):
+        return {}
+    found: dict[Any, Kind] = {}
+    for name, cells in X.columns.items():
+        first = next((value for value in cells.values if not is_gap(value)), None)
+        kind = cells.kind or ("category" if isinstance(first, str) else kind_of(first))
+        if first is not None and kind is not None:
+            found[name] = kind
+    return found
 
 
 def _labels(rows: Rows) -> Labels:
