@@ -200,3 +200,14 @@ class TestPartitions:
 def test_a_job_checks_its_settings():
     with pytest.raises(ValueError, match=r"'budget' parameter of AutoMKLClassifier .* Got -1 instead"):
         Job(AutoMKLClassifier(-1, update="rounds"), [summary(X, Y)])
+
+
+def test_classes_met_in_another_order_are_named_in_that_order():
+    X = np.random.default_rng(0).normal(size=(400, 2))
+    y = (X[:, 0] > 0).astype(int)
+    models = []
+    for start in (0, 1):
+        order = np.argsort(y != start, kind="stable")
+        models.append(AutoMKLClassifier(20, update="rounds", random_state=0).partial_fit(X[order], y[order]))
+    with pytest.raises(ValueError, match=r"Model 1 met the classes \[1, 0\], in this order, but model 0 \[0, 1\]"):
+        merge(models)

@@ -129,9 +129,13 @@ def _merge_auto(models: list[Any]) -> Any:
     first = models[0]
     for number, (model, leader, origin) in enumerate(zip(models, leaders, origins, strict=True)):
         if isinstance(model, AutoMKLClassifier) and model._labels.tolist() != first._labels.tolist():
+            same = model.classes_.tolist() == first.classes_.tolist()
+            verb, one, other = (
+                ("met", model._labels, first._labels) if same else ("knows", model.classes_, first.classes_)
+            )
             raise ValueError(
-                f"Model {number} knows the classes {model.classes_.tolist()}, but model 0 {first.classes_.tolist()}. "
-                "Declare all classes before the model is copied: partial_fit(X, y, classes=...)."
+                f"Model {number} {verb} the classes {one.tolist()}{', in this order' if same else ''}, but model 0 "
+                f"{other.tolist()}. Declare all classes before the model is copied: partial_fit(X, y, classes=...)."
             )
         if [each.name for each in leader.components] != [each.name for each in leaders[0].components]:
             raise ValueError(
