@@ -56,7 +56,7 @@ CORE_TESTS := tests/test_budget.py tests/test_instruction_sets.py tests/test_eng
 	tests/test_properties.py tests/test_sparse_rows.py tests/test_one_row.py tests/test_interrupts_and_threads.py \
 	tests/test_engine_memory.py tests/test_lines.py tests/test_rough_scores.py tests/auto/test_core.py \
 	tests/fuzz/test_arrays.py tests/fuzz/test_model_files.py tests/fuzz/test_streams.py
-THREAD_TESTS := tests/test_guard.py tests/test_interrupts_and_threads.py tests/fuzz/test_threads.py
+THREAD_TESTS := tests/test_change.py tests/test_interrupts_and_threads.py tests/fuzz/test_threads.py
 
 # $(call sanitized,NAME,SANITIZERS): an environment in .venv/NAME with such a build; other packages are those of .venv
 define sanitized

@@ -155,9 +155,14 @@ def every_allocation_fails_once():
             model.fit(rows[:100], y[:100])
             engine, read = model._engine, model._engine_rows
             many, one = read(rows[100:]), read(rows[100:101])
+            row = np.asarray(rows[100].todense() if rows is X else rows[100], dtype=np.float64).ravel()
+
+            def learn_many(engine=engine, many=many):
+                engine.fork().learn(many, targets[100:], None, np.full(300, 0.5), 2)
+
             calls = (
-                partial(engine.learn, many, targets[100:], None, np.full(300, 0.5), 2),
-                partial(engine.learn, one, targets[100:101], None, np.array([1 - 1e-9]), 1),
+                partial(engine.learn_one, row, targets[100], 1 - 1e-9),
+                learn_many,
                 partial(engine.score, many, False, 2),
                 partial(engine.score, one, False, 1),
                 engine.state,

@@ -3,6 +3,7 @@
 ``BOMKL_INTERRUPTS=200`` makes the long version of these tests.
 """
 
+import contextlib
 import os
 import pickle
 import threading
@@ -14,6 +15,7 @@ from scipy.sparse import csr_matrix
 from tests.interrupting import exit_code_of, interrupted_after
 
 from bomkl import BudgetMKLClassifier, BudgetMKLRegressor
+from bomkl._change import change
 from bomkl.combiners import Hedge
 from bomkl.kernels import Gaussian, Linear, Polynomial
 from bomkl.learners import BOGD, BPAS, FOGD, NOGD, PA, RBP, SPA, Forgetron, Projectron
@@ -264,26 +266,42 @@ def test_predicting_while_another_thread_fits_anew():
     in_threads(write, read, read)
 
 
-@pytest.mark.parametrize("ends", ["commit", "roll_back"])
-def test_a_single_row_waits_for_a_call_that_may_still_be_rolled_back(ends):
+@pytest.mark.parametrize("error", [None, KeyboardInterrupt])
+def test_a_single_row_waits_for_a_call_that_may_still_fail(error):
     X, y = rows(300)
     model = BudgetMKLClassifier(KERNELS, RBP(), budget=50, random_state=0).fit(X[:100], y[:100])
-    waits, done, deltas = threading.Event(), threading.Event(), model._deltas(None, 100)
+    waits, done, early = threading.Event(), threading.Event(), []
 
     def write():
         waits.set()
         model.learn_one(X[200], y[200])
         done.set()
 
-    model._engine.learn(X[100:200], model._class_indices(y[100:200]).astype(float), None, deltas, 1, True)
     thread = threading.Thread(target=write)
-    thread.start()
-    waits.wait()
-    early = done.wait(0.3)
-    getattr(model._engine, ends)()
+
+    def learn(fork):
+        fork._learn_rows(X[100:200], y[100:200], None, None)
+        thread.start()
+        waits.wait()
+        early.append(done.wait(0.3))
+        if error:
+            raise error
+
+    with pytest.raises(error) if error else contextlib.nullcontext():
+        change(model, learn)
     thread.join()
-    assert not early
-    assert model.n_seen_ == (201 if ends == "commit" else 101)
+    assert early == [False]
+    assert model.n_seen_ == (101 if error else 201)
+
+
+def test_a_row_after_a_call_that_failed_counts():
+    X, y = rows(300)
+    model, expected = (model_of(RBP()).fit(X[:100], y[:100]) for _ in range(2))
+    with pytest.raises(ValueError, match="never declared"):
+        model.partial_fit(X[100:200], np.arange(100))
+    for x, label in zip(X[200:], y[200:], strict=True):
+        assert model.learn_one(x, label) == expected.learn_one(x, label)
+    assert content(model) == content(expected)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

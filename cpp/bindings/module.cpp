@@ -47,34 +47,71 @@ std::vector<std::string> available_sets() {
     return names;
 }
 
-// A Python kernel may hold, through its globals, the very model that calls it: the garbage collector must see that circle.
-template <class T>
+// The context manager of bomkl.auto.blas; a thread may enter it several times. limit(True) and limit(False) may be interrupted
+// anywhere and called again: whenever an interrupt comes, limit(False) is called after it. Were this written in Python, an
+// interrupt before the first line of `__exit__` would leave the limit where it is.
+class OneBlasThread {
+public:
+    explicit OneBlasThread(nb::object limit) : limit_(std::move(limit)) {}
+    void enter() {
+        if (depth_++ > 0) return;
+        try {
+            limit_(true);
+        } catch (...) {
+            --depth_;
+            limit_(false);
+            throw;
+        }
+    }
+    void exit(const nb::args&) {
+        if (--depth_ > 0) return;
+        try {
+            limit_(false);
+        } catch (...) {
+            limit_(false);
+            throw;
+        }
+    }
+
+    nb::object& held() { return limit_; }
+
+private:
+    nb::object limit_;
+    inline static thread_local int depth_ = 0;
+};
+
+// What an object holds may hold that very object, as a Python kernel does through its globals: the garbage collector must see
+// that circle.
+template <class C>
 int traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(Py_TYPE(self));
-    if (nb::inst_ready(self)) Py_VISIT(nb::inst_ptr<PyEngine<T>>(self)->call_kernel().ptr());
+    if (nb::inst_ready(self)) Py_VISIT(nb::inst_ptr<C>(self)->held().ptr());
     return 0;
 }
-template <class T>
+template <class C>
 int clear(PyObject* self) {
-    nb::inst_ptr<PyEngine<T>>(self)->call_kernel() = nb::object();
+    nb::inst_ptr<C>(self)->held() = nb::object();
     return 0;
+}
+template <class C>
+PyType_Slot* collected() {
+    static PyType_Slot slots[] = {
+        {Py_tp_traverse, reinterpret_cast<void*>(traverse<C>)}, {Py_tp_clear, reinterpret_cast<void*>(clear<C>)}, {0, nullptr}};
+    return slots;
 }
 
 template <class T>
 void bind_engine(nb::module_& m, const char* name) {
     using E = PyEngine<T>;
-    static PyType_Slot slots[] = {
-        {Py_tp_traverse, reinterpret_cast<void*>(traverse<T>)}, {Py_tp_clear, reinterpret_cast<void*>(clear<T>)}, {0, nullptr}};
-    nb::class_<E>(m, name, nb::type_slots(slots))
+    nb::class_<E>(m, name, nb::type_slots(collected<E>()))
         .def(
             "__init__",
             [](E* self, const nb::dict& config, int features, bool sparse, nb::object call_kernel) {
                 new (self) E(config, features, sparse, std::move(call_kernel), chosen_set());
             },
             "config"_a, "features"_a, "sparse"_a, "call_kernel"_a.none())
-        .def("learn", &E::learn, "x"_a, "target"_a, "weight"_a.none(), "delta"_a.none(), "n_threads"_a, "pending"_a = false)
-        .def("commit", &E::commit)
-        .def("roll_back", &E::roll_back)
+        .def("learn", &E::learn, "x"_a, "target"_a, "weight"_a.none(), "delta"_a.none(), "n_threads"_a)
+        .def("fork", &E::fork, nb::rv_policy::take_ownership)
         .def("learn_one", &E::learn_one, "x"_a.noconvert(), "target"_a, "delta"_a.none())
         .def("score_one", &E::score_one, "x"_a.noconvert())
         .def("score", &E::score, "x"_a, "per_kernel"_a, "n_threads"_a)
@@ -102,6 +139,10 @@ NB_MODULE(_core, m) {
     nb::exception<NotFiniteError>(m, "NotFiniteError", PyExc_ValueError);
     bind_engine<float>(m, "Engine32");
     bind_engine<double>(m, "Engine64");
+    nb::class_<OneBlasThread>(m, "OneBlasThread", nb::type_slots(collected<OneBlasThread>()))
+        .def(nb::init<nb::object>(), "limit"_a)
+        .def("__enter__", &OneBlasThread::enter)
+        .def("__exit__", &OneBlasThread::exit);
     bind_svmlight(m);
     bind_auto(m, &chosen_set);
     SignalWatch::remember_main_thread();

@@ -9,97 +9,84 @@ namespace bomkl {
 template <class T>
 class Engine {
 public:
-    Engine(Config config, int features, bool sparse, const Primitives<T>& primitives, KernelCallback<T> callback)
-        : config_(linked(std::move(config))), m_(int(config_.kernels.size())), n_expansions_(config_.n_outputs * m_),
-          primitives_(primitives), callback_(std::move(callback)), state_(empty_state(features, sparse, nullptr)),
-          scorer_(config_, primitives_, callback_, state_), scores_(scorer_.block_scores()),
+    Engine(std::shared_ptr<const Config> config, const Primitives<T>& primitives, KernelCallback<T> callback, State<T> state)
+        : shared_config_(std::move(config)), config_(*shared_config_), m_(int(config_.kernels.size())),
+          n_expansions_(config_.n_outputs * m_), primitives_(primitives), callback_(std::move(callback)),
+          state_(std::move(state)), scorer_(config_, primitives_, callback_, state_), scores_(scorer_.block_scores()),
           growing_(dynamic_cast<GrowingScores<T>*>(&scores_)), listed_(dynamic_cast<ListedScores<T>*>(&scores_)),
           features_(dynamic_cast<FeatureScores<T>*>(&scores_)), undo_(state_, keeps_diagonal_) {}
 
-    // A few rows are scored as the model is; for many, a copy is scored (copies share their rows), so that all rows are
-    // scored under one state and nobody waits for more than a block.
-    void score(const Batch<T>& batch, bool per_kernel, double* out, int n_threads, const Surroundings& around) {
-        std::unique_ptr<Copy> copy;
-        {
-            Locked locked(around);
-            if (listed_) listed_->may_be_rough(false);
-            if (batch.n <= scores_.block_rows(n_threads)) {
-                try {
-                    return scorer_.score(batch, per_kernel, out, n_threads, around.pause);
-                } catch (...) {
-                    scores_.forget_views();
-                    throw;
-                }
-            }
-            copy = std::make_unique<Copy>(*this);
-        }
-        // rows that are shared with the model must be given back under its lock (see Pool)
-        const auto give_back = [&] {
-            Locked locked(around);
-            copy.reset();
-        };
-        try {
-            copy->scorer.score(batch, per_kernel, out, n_threads, around.pause);
-        } catch (...) {
-            give_back();
-            throw;
-        }
-        give_back();
+    static std::shared_ptr<const Config> linked(Config config) {
+        link_gaussians(config.kernels, sizeof(T) == 4 ? 2 : 3);
+        return std::make_shared<const Config>(std::move(config));
+    }
+    static State<T> empty_state(const Config& config, int features, bool sparse,
+                                std::shared_ptr<const Frequencies<T>> frequencies = nullptr) {
+        const int m = int(config.kernels.size()), n = n_frequencies(config.learner);
+        State<T> state(features, sparse, config.n_outputs * m, m);
+        if (n == 0) return state;
+        if (!frequencies)
+            frequencies = std::make_shared<Frequencies<T>>(config.kernels, config.kernel_names, n, features, config.seed);
+        state.frequencies = std::move(frequencies);
+        for (Expansion<T>& expansion : state.expansions) expansion.coefs.assign(2 * n, T(0));
+        return state;
     }
 
-    // Scores of rows just before each was learned. Where anything goes wrong the state is as before the call.
-    // target: class index (binary: 0 or 1) or number; weight and delta may be null. Several rows stay pending until `commit`,
-    // so that they can still be rolled back where what comes after fails.
-    void learn(const Batch<T>& batch, const double* target, const double* weight, const double* delta, double* out,
-               int n_threads, const Surroundings& around) {
-        if (batch.n == 0) return;
-        if (batch.n > 1) {
-            Locked locked(around);
-            before_ = std::make_unique<State<T>>(state_);
+    // A few rows are scored as the engine is.
+    bool scores_at_once(std::int64_t n, int n_threads) {
+        if (listed_) listed_->may_be_rough(false);
+        return n <= scores_.block_rows(n_threads);
+    }
+    void score(const Batch<T>& batch, bool per_kernel, double* out, int n_threads, const std::function<void()>& pause) {
+        try {
+            scorer_.score(batch, per_kernel, out, n_threads, pause);
+        } catch (...) {
+            scores_.forget_views();
+            throw;
         }
-        for (std::int64_t start = 0; start < batch.n;) {
-            Locked locked(around);
-            try {
+    }
+    // For many, a copy is scored (copies share their rows), so that nobody waits for more than a block.
+    struct Copy {
+        explicit Copy(const Engine& engine)
+            : config(engine.shared_config_), state(engine.state_),
+              scorer(*config, engine.primitives_, engine.callback_, state) {}
+        const std::shared_ptr<const Config> config;
+        State<T> state;
+        Scorer<T> scorer;
+    };
+
+    // Scores of rows from `start` on, a block of them, just before each was learned; returns where the next block starts.
+    // target: class index (binary: 0 or 1) or number; weight and delta may be null. Where the one row of a batch fails, the
+    // state is as before. Where one of several does, nobody may use the engine any more.
+    std::int64_t learn_block(const Batch<T>& batch, std::int64_t start, const double* target, const double* weight,
+                             const double* delta, double* out, int n_threads, const std::function<void()>& pause) {
+        try {
+            row_slot_ = -1;
+            if (listed_) listed_->may_be_rough(true);
+            if (batch.n == 1) undo_.begin();
+            const int n = scorer_.load_block(batch, start, n_threads, pause);
+            typename Scorer<T>::Pauses pauses(scores_, pause, batch.n == 1);
+            for (int t = 0; t < n; ++t) {
+                row_ = t;
                 row_slot_ = -1;
-                if (listed_) listed_->may_be_rough(true);
-                if (batch.n == 1) undo_.begin();
-                const int n = scorer_.load_block(batch, start, n_threads, around.pause);
-                typename Scorer<T>::Pauses pauses(scores_, around.pause, batch.n == 1);
-                for (int t = 0; t < n; ++t) {
-                    row_ = t;
-                    row_slot_ = -1;
-                    scorer_.score_row(t, start + t);
-                    const double w = weight ? weight[start + t] : 1;
-                    learn_row(target[start + t], w, delta ? delta[start + t] : 0, out + (start + t) * config_.n_outputs);
-                    pauses.row_done();
-                }
-                undo_.end();
-                start += n;
-            } catch (...) {
-                undo_.restore(row_slot_);
-                restore();
-                throw;
+                scorer_.score_row(t, start + t);
+                const double w = weight ? weight[start + t] : 1;
+                learn_row(target[start + t], w, delta ? delta[start + t] : 0, out + (start + t) * config_.n_outputs);
+                pauses.row_done();
             }
-            locked.give();
-            if (start < batch.n) rest(around);
+            undo_.end();
+            return start + n;
+        } catch (...) {
+            undo_.restore(row_slot_);
+            scores_.forget_views();
+            throw;
         }
-    }
-    bool is_pending() const { return before_ != nullptr; }  // only the thread whose turn it is may ask
-    void commit() { before_.reset(); }                      // under the lock
-    void roll_back(const Surroundings& around) {
-        Locked locked(around);
-        restore();
-    }
-    // As it is now; to be given back under the lock.
-    std::unique_ptr<State<T>> copy_of_state(const Surroundings& around) const {
-        Locked locked(around);
-        return std::make_unique<State<T>>(state_);
     }
 
     // Go on from arrays that another engine of this configuration wrote; refused where they do not fit together.
     void load(const StateArrays<T>& arrays, const std::vector<double>& log_weights,
               const std::vector<std::int64_t>& kernel_mistakes, std::int64_t mistakes, std::int64_t n_seen) {
-        State<T> fresh = empty_state(features(), sparse(), state_.frequencies);
+        State<T> fresh = empty_state(config_, features(), sparse(), state_.frequencies);
         require_valid(arrays);
         const std::vector<int> slots = load_rows(arrays, fresh);
         for (int e = 0; e < n_expansions_; ++e) {
@@ -134,8 +121,6 @@ public:
     }
     bool sparse() const { return state_.pool.sparse(); }
     int features() const { return state_.pool.features(); }
-    int n_expansions() const { return n_expansions_; }
-    const Config& config() const { return config_; }
     const State<T>& state() const { return state_; }
     std::vector<std::int64_t> n_support() const {
         if (growing_) return state_.n_support;
@@ -166,29 +151,6 @@ public:
     RowUndo<T>& undo() { return undo_; }
 
 private:
-    struct Copy {
-        explicit Copy(const Engine& engine)
-            : state(engine.state_), scorer(engine.config_, engine.primitives_, engine.callback_, state) {}
-        State<T> state;
-        Scorer<T> scorer;
-    };
-
-    // Between two blocks; a signal handler may use the model meanwhile.
-    void rest(const Surroundings& around) {
-        try {
-            around.rest();
-        } catch (...) {
-            roll_back(around);
-            throw;
-        }
-    }
-
-    void restore() {
-        if (before_) std::swap(state_, *before_);
-        before_.reset();
-        scores_.forget_views();
-    }
-
     Row<T> row_of(const StateArrays<T>& arrays, int s) const {
         if (!sparse()) return {arrays.rows.data() + std::size_t(s) * features(), {}};
         const std::int64_t begin = arrays.row_starts[s];
@@ -243,21 +205,6 @@ private:
 
     // Fourier features of each kernel, 0 where the rule has none.
     int n_features() const { return 2 * n_frequencies(config_.learner); }
-    State<T> empty_state(int features, bool sparse, std::shared_ptr<const Frequencies<T>> frequencies) const {
-        State<T> state(features, sparse, n_expansions_, m_);
-        if (n_features() == 0) return state;
-        if (!frequencies)
-            frequencies = std::make_shared<Frequencies<T>>(config_.kernels, config_.kernel_names,
-                                                           n_frequencies(config_.learner), features, config_.seed);
-        state.frequencies = std::move(frequencies);
-        for (Expansion<T>& expansion : state.expansions) expansion.coefs.assign(n_features(), T(0));
-        return state;
-    }
-
-    static Config linked(Config config) {
-        link_gaussians(config.kernels, sizeof(T) == 4 ? 2 : 3);
-        return config;
-    }
 
     void learn_row(double target, double weight, double delta, double* out) {
         new_terms_.clear();
@@ -347,14 +294,14 @@ private:
         }
     }
 
-    const Config config_;
+    const std::shared_ptr<const Config> shared_config_;
+    const Config& config_;
     const int m_, n_expansions_;
     const bool unit_norm_ = unit_norm(config_.learner);
     const bool keeps_diagonal_ = reads_values(config_.learner) && !unit_norm_;  // see Expansion
     const Primitives<T>& primitives_;
     const KernelCallback<T> callback_;
     State<T> state_;
-    std::unique_ptr<State<T>> before_;  // the call that is pending
     Scorer<T> scorer_;
     BlockScores<T>& scores_;
     GrowingScores<T>* const growing_;  // the scores; two of the three are null

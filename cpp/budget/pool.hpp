@@ -1,6 +1,6 @@
 // Support rows shared by all kernels, stored once, in tiles of 64. Growing never copies a row, and neither does copying the
-// pool: copies share their tiles, and whoever writes to a shared tile makes it its own first. Copies are made and dropped
-// under the lock of the model, so that `use_count` is exact.
+// pool: copies share their tiles, and whoever writes to a shared tile makes it its own first. Copies are made under the lock of
+// the model, and dropped at any time.
 //
 // A tile belongs to a sequence, and every sequence fills its own tiles: rows of one kernel lie together, so that a tile is not
 // evaluated with kernels that have hardly a row in it.
@@ -16,6 +16,15 @@
 #include "primitives/primitives.hpp"
 
 namespace bomkl {
+
+// Whether nobody else holds it any more. `use_count` looks without order: where others have let go of it, a change of the
+// count makes sure that what they did with it is over.
+template <class Held>
+bool is_only_holder(const std::shared_ptr<Held>& held) {
+    if (held.use_count() > 1) return false;
+    const std::shared_ptr<Held> ordered = held;
+    return true;
+}
 
 template <class T>
 struct Row {  // one row in the form its pool stores: `dense`, or where that is null, `sparse`
@@ -195,11 +204,11 @@ private:
         open_[sequence] = n_tiles() - 1;
     }
     Stored& own(int q) {
-        if (tiles_[q].use_count() > 1) tiles_[q] = std::make_shared<Stored>(*tiles_[q]);
+        if (!is_only_holder(tiles_[q])) tiles_[q] = std::make_shared<Stored>(*tiles_[q]);
         return *tiles_[q];
     }
     Postings<T>& own_postings() {
-        if (postings_.use_count() > 1) postings_ = std::make_shared<Postings<T>>(*postings_);
+        if (!is_only_holder(postings_)) postings_ = std::make_shared<Postings<T>>(*postings_);
         return *postings_;
     }
 

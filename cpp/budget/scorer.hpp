@@ -10,28 +10,6 @@
 
 namespace bomkl {
 
-// What goes on around the blocks of a call: take and give back the lock of the model, and see now and then whether the user
-// wants to stop, in which case `pause` (within a block) and `rest` (between two) throw.
-struct Surroundings {
-    std::function<void()> lock, unlock, pause, rest;
-};
-
-class Locked {
-public:
-    explicit Locked(const Surroundings& around) : around_(around) { around_.lock(); }
-    ~Locked() { give(); }
-    void give() {
-        if (held_) around_.unlock();
-        held_ = false;
-    }
-    Locked(const Locked&) = delete;
-    Locked& operator=(const Locked&) = delete;
-
-private:
-    const Surroundings& around_;
-    bool held_ = true;
-};
-
 template <class T>
 class Scorer {
 public:

@@ -38,7 +38,7 @@ struct State {
 
     std::vector<TileTerm<T>>& own_terms(std::size_t q) {
         while (tile_terms.size() <= q) tile_terms.push_back(std::make_shared<std::vector<TileTerm<T>>>());
-        if (tile_terms[q].use_count() > 1) tile_terms[q] = std::make_shared<std::vector<TileTerm<T>>>(*tile_terms[q]);
+        if (!is_only_holder(tile_terms[q])) tile_terms[q] = std::make_shared<std::vector<TileTerm<T>>>(*tile_terms[q]);
         return *tile_terms[q];
     }
     std::size_t bytes() const {

@@ -1,6 +1,6 @@
 """The methods that all classifiers share, and those that all regressors share.
 
-An estimator supplies how it learns (`_change`, `_learn_rows`), what it is at a moment (`_now`), and how it scores.
+An estimator supplies how it learns (`_learn_rows`), what it is at a moment (`_now`), and how it scores.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 
+from bomkl._change import change
+
 Float = NDArray[np.float64]
 
 
 class OnlineClassifier(ClassifierMixin):  # type: ignore[misc]
     """A classifier that learns row by row."""
 
-    _change: Callable[[Callable[[Any], Any]], Any]
     _now: Callable[[], Any]
 
     def partial_fit(
@@ -43,7 +44,7 @@ class OnlineClassifier(ClassifierMixin):  # type: ignore[misc]
         self : object
             The estimator.
         """
-        self._change(lambda model: model._learn_rows(X, y, classes, sample_weight, with_scores=False))
+        change(self, lambda model: model._learn_rows(X, y, classes, sample_weight, with_scores=False))
         return self
 
     def score_and_learn(
@@ -72,7 +73,7 @@ class OnlineClassifier(ClassifierMixin):  # type: ignore[misc]
         def learn(model: Any) -> Any:
             return model._external(model._learn_rows(X, y, classes, sample_weight, with_scores=True))
 
-        margins: Float = self._change(learn)
+        margins: Float = change(self, learn)
         return margins
 
     def decision_function(self, X: Any) -> Float:
@@ -119,7 +120,6 @@ class OnlineClassifier(ClassifierMixin):  # type: ignore[misc]
 class OnlineRegressor(RegressorMixin):  # type: ignore[misc]
     """A regressor that learns row by row."""
 
-    _change: Callable[[Callable[[Any], Any]], Any]
     _score_one: Callable[[Any], Any]
     _whole_row: Callable[[Any], Any]
     predict: Callable[[Any], Any]
@@ -141,7 +141,7 @@ class OnlineRegressor(RegressorMixin):  # type: ignore[misc]
         self : object
             The estimator.
         """
-        self._change(lambda model: model._learn_rows(X, y, sample_weight, with_scores=False))
+        change(self, lambda model: model._learn_rows(X, y, sample_weight, with_scores=False))
         return self
 
     def score_and_learn(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Float:
@@ -161,7 +161,7 @@ class OnlineRegressor(RegressorMixin):  # type: ignore[misc]
         predictions : ndarray of shape (n_samples,)
             Predictions.
         """
-        predictions: Float = self._change(lambda model: model._learn_rows(X, y, sample_weight, with_scores=True))
+        predictions: Float = change(self, lambda model: model._learn_rows(X, y, sample_weight, with_scores=True))
         return predictions
 
     def predict_one(self, x: Any) -> float:

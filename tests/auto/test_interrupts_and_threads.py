@@ -3,6 +3,7 @@
 ``BOMKL_INTERRUPTS=200 BOMKL_READER_SECONDS=60`` makes the long version of these tests.
 """
 
+import contextlib
 import os
 import pickle
 import threading
@@ -18,7 +19,7 @@ from tests.interrupting import exit_code_of, interrupted_after
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor
-from bomkl._guard import changing
+from bomkl._change import changing
 from bomkl.auto import blas, fitting
 from bomkl.auto.blas import one_blas_thread
 from bomkl.auto.drift import AdaptiveLearner
@@ -135,7 +136,7 @@ def test_an_interrupt_after_all_was_learned_takes_it_back(name, monkeypatch):
             interrupted.append(True)
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("bomkl.auto.change.changing", interrupted_at_the_end)
+    monkeypatch.setattr("bomkl._change.changing", interrupted_at_the_end)
     with pytest.raises(KeyboardInterrupt):
         model.partial_fit(X[1000:1100], y[1000:1100])
     assert content(model) == before
@@ -287,6 +288,21 @@ def test_a_process_forked_by_a_thread_with_one_thread_in_blas_gets_the_others_ba
             os._exit(7 if inside <= {1} and blas_threads() <= {2} else 1)
         assert exit_code_of(child) == 7
         assert blas_threads() <= {2}
+
+
+def test_an_interrupt_at_any_moment_takes_the_limit_of_blas_back():
+    rng = np.random.default_rng(0)
+    with threadpool_limits(2, user_api="blas"):
+        before = time.perf_counter()
+        with one_blas_thread:
+            pass
+        seconds = time.perf_counter() - before
+        for _ in range(max(INTERRUPTS, 100)):
+            with contextlib.suppress(KeyboardInterrupt), interrupted_after(float(rng.uniform(0, 1.2 * seconds))):
+                with one_blas_thread:
+                    assert {library.num_threads for library in blas._libraries()[0]} <= {1}
+                time.sleep(seconds)
+            assert {library.num_threads for library in blas._libraries()[0]} <= {2}
 
 
 class LibraryWithALimitForEachThread:

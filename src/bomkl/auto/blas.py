@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from functools import cache
 from typing import Any
+
+from bomkl._core import OneBlasThread
+from bomkl._forks import in_forked_process
 
 
 @cache
@@ -35,54 +37,51 @@ def _let_any_thread_set_the_limit(libraries: list[Any]) -> None:
             library.clear_controlling_thread(force=True)
 
 
-def _limited(libraries: list[Any]) -> list[int]:
-    """Let libraries work with one thread; returns how many each had."""
-    before = [library.num_threads for library in libraries]
-    _set(libraries, [1] * len(libraries))
-    return before
-
-
-class _OneBlasThread:
-    """Work with one thread in BLAS: with more, the last bits would depend on the machine's load.
+class _Limit:
+    """One thread in BLAS for threads of ours: with more, the last bits would depend on the machine's load.
 
     Most libraries have one limit for the process, so the first to come sets it and the last to leave takes it back.
     OpenBLAS on OpenMP has a limit for each thread that calls it, so each thread has to enter before it calls BLAS.
     """
 
     def __init__(self) -> None:
-        self._lock, self._inside = threading.Lock(), 0
-        self._before: list[int] = []
-        self._here = threading.local()
+        self._lock, self._inside = threading.Lock(), set[int]()
+        self._shared, self._own = _Limited(), threading.local()
 
-    def __enter__(self) -> None:
+    def __call__(self, inside: bool) -> None:
+        """Enter or leave; what was interrupted is made good by the next call."""
         shared, by_thread = _libraries()
         with self._lock:
-            if self._inside == 0:
-                self._before = _limited(shared)
-            self._inside += 1
-        depth = vars(self._here).get("depth", 0)
-        if depth == 0:
-            self._here.before = _limited(by_thread)
-        self._here.depth = depth + 1
-
-    def __exit__(self, *error: object) -> None:
-        shared, by_thread = _libraries()
-        self._here.depth -= 1
-        if self._here.depth == 0:
-            _set(by_thread, self._here.before)
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                _set(shared, self._before)
+            (self._inside.add if inside else self._inside.discard)(threading.get_ident())
+            self._shared.apply(shared, bool(self._inside))
+        own: _Limited = vars(self._own).setdefault("limited", _Limited())
+        own.apply(by_thread, inside)
 
     def begin_anew(self) -> None:
         """Forget the others who were inside: in a forked process only the thread that forked is left."""
-        inside = vars(self._here).get("depth", 0)
-        if self._inside and not inside:
-            _set(_libraries()[0], self._before)
-        self._lock, self._inside = threading.Lock(), inside
+        inside = threading.get_ident() in self._inside
+        self._lock, self._inside = threading.Lock(), set()
+        self(inside)
 
 
-one_blas_thread = _OneBlasThread()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=one_blas_thread.begin_anew)
+class _Limited:
+    """Whether some libraries are limited, and how many threads each had before."""
+
+    _before: list[int] | None = None
+    _is_set = False
+
+    def apply(self, libraries: list[Any], limited: bool) -> None:
+        if limited and not self._is_set:
+            if self._before is None:
+                self._before = [library.num_threads for library in libraries]
+            _set(libraries, [1] * len(libraries))
+            self._is_set = True
+        elif not limited and self._before is not None:
+            self._is_set = False
+            _set(libraries, self._before)
+            self._before = None
+
+
+_limit = _Limit()
+one_blas_thread = OneBlasThread(_limit)
+in_forked_process(_limit.begin_anew)

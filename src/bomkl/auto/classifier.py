@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
+from bomkl._change import as_of, change
 from bomkl._drawn_rows import Drawn, drawn_order, row_numbers
 from bomkl._labels import checked_classes, checked_labels
 from bomkl._online import OnlineClassifier
@@ -157,14 +158,13 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
         """
 
         def learn(model: Self) -> None:
-            model._forget()
             model._learn_rows(X, y, None, sample_weight, with_scores=False, whole_set=True, shuffle=shuffle)
             if len(model.classes_) == 1:
                 only = model.classes_.tolist()[0]
                 message = f"y holds only one class, {only!r}: that is all it can predict until more come."
-                warnings.warn(message, UserWarning, stacklevel=5)
+                warnings.warn(message, UserWarning, stacklevel=4)
 
-        self._change(learn)
+        change(self, learn, anew=True)
         return self
 
     def predict_proba(self, X: Any) -> Float:
@@ -236,7 +236,7 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
         label
             The likeliest class.
         """
-        now = self._beside(self.__dict__)  # labels and learner of one moment: another thread may call `fit`
+        now = as_of(self, self.__dict__)  # labels and learner of one moment: another thread may call `fit`
         scores = now._score_one(x)
         if scores is None:
             return now.predict(now._whole_row(x))[0]
@@ -258,7 +258,7 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
         probabilities : ndarray of shape (n_classes,)
             One for each of ``classes_``.
         """
-        now = self._beside(self.__dict__)
+        now = as_of(self, self.__dict__)
         scores = now._score_one(x)
         if scores is None:
             return np.asarray(now.predict_proba(now._whole_row(x))[0])
@@ -379,7 +379,7 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
                 f"The first {len(head)} rows, which fill the budget, all have the same label, but later ones do not: "
                 "the table seems to be sorted. Use fit(X, y), which shuffles.",
                 UserWarning,
-                stacklevel=7,
+                stacklevel=6,
             )
 
     def _learn_rows(

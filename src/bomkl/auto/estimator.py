@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
@@ -15,9 +15,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from bomkl._change import as_of, changing, forked
 from bomkl._drawn_rows import Drawn
 from bomkl._extras import install_hint
-from bomkl._guard import changing
 from bomkl._repr import ShowsState, bytes_text, top_kernels
 from bomkl._repr import State as ShownState
 from bomkl._table_rows import TableRows
@@ -32,7 +32,6 @@ from bomkl._validation import (
     thread_count,
     weights_as_numbers,
 )
-from bomkl.auto.change import change, forked
 from bomkl.auto.constants import FIRST_STAGE
 from bomkl.auto.device import DEVICES, on_host, rows_on_device
 from bomkl.auto.drift import AdaptiveLearner
@@ -109,7 +108,7 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
                 f"budget={self.budget} is very small: scales of the columns and widths of the kernels are taken from "
                 f"that many rows. Use at least {FIRST_STAGE}, better 100 or more.",
                 UserWarning,
-                stacklevel=7,
+                stacklevel=6,
             )
         self._learner = self._new_learner(regression, n_classes, seed)
 
@@ -319,26 +318,14 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         with ThreadPoolExecutor(n) as pool:
             yield shared_by(pool, n)
 
-    def _change(self, learn: Callable[[Any], Any]) -> Any:
-        return change(self, learn)
-
-    def _beside(self, attributes: dict[str, Any]) -> Self:
-        beside = object.__new__(type(self))
-        beside.__dict__ = attributes
-        return beside
-
     def _now(self) -> Self:
         """Return what the model is at this moment: calls that end meanwhile do not change it."""
-        now = self._beside(self.__dict__)
+        now = as_of(self, self.__dict__)
         marked: Any = None
         while (learner := vars(now).get("_learner")) is not marked:  # another thread may have put one here meanwhile
             marked = learner
             marked.shared = True
         return now
-
-    def _forget(self) -> None:
-        for name in [n for n in vars(self) if n.endswith("_") or n in self._learned]:
-            delattr(self, name)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_learner")

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 
+from bomkl._change import change
 from bomkl._drawn_rows import Drawn, drawn_order, row_numbers
 from bomkl._labels import checked_numbers
 from bomkl._online import OnlineRegressor
@@ -159,10 +160,9 @@ class AutoMKLRegressor(OnlineRegressor, AutoEstimator):
         """
 
         def learn(model: Self) -> None:
-            model._forget()
             model._learn_rows(X, y, sample_weight, with_scores=False, shuffle=shuffle)
 
-        self._change(learn)
+        change(self, learn, anew=True)
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:

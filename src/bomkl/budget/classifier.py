@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import compute_class_weight
 
+from bomkl._change import change
 from bomkl._drawn_rows import Drawn
 from bomkl._labels import checked_classes, checked_labels
 from bomkl._online import OnlineClassifier
@@ -156,9 +157,12 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
             The fitted estimator.
         """
         check_bool(f"{type(self).__name__}.fit", "shuffle", shuffle)
-        with self._starting_over() as fresh:
-            fresh._learn_rows(X, y, None, sample_weight, whole_set=True, shuffle=shuffle)
-            fresh._check_learned()
+
+        def learn(model: Self) -> None:
+            model._learn_rows(X, y, None, sample_weight, whole_set=True, shuffle=shuffle)
+            model._check_learned()
+
+        change(self, learn, anew=True)
         return self
 
     def learn_one(self, x: Any, y: Any) -> Any:

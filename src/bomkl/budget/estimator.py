@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, Self
@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from bomkl._change import as_of
 from bomkl._core import (
     Engine32,
     Engine64,
@@ -26,7 +27,6 @@ from bomkl._core import (
     before_fork,
 )
 from bomkl._drawn_rows import Drawn, drawn_order, row_numbers, rows_at_once
-from bomkl._guard import changing, settled, unchanged_on_error
 from bomkl._repr import ShowsState, State, bytes_text, mistakes_text, top_kernels
 from bomkl._table_rows import TableRows
 from bomkl._validation import check_choice, check_count, check_kept, parameter_error, thread_count
@@ -75,6 +75,7 @@ def _is_array(x: Any) -> bool:
 class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
     """An estimator around one compiled engine; subclasses supply the task."""
 
+    _learned: tuple[str, ...] = ("_engine", "_encoder")
     _losses: tuple[str, ...]
     _default_combiner: Combiner
 
@@ -223,11 +224,7 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
     def _learn(
         self, X: Any, targets: Float, weights: Float | None, first: bool, order: NDArray[np.int64] | None = None
     ) -> Float:
-        """Learn rows that are checked; `_change` or `_starting_over` ends it.
-
-        The engine can take back its last call only, so that progress is shown for the first rows of an engine, which
-        is dropped as a whole where something goes wrong.
-        """
+        """Learn rows that are checked, with an engine that nobody else has."""
         deltas = self._deltas(weights, len(targets))
         targets, given = _plain(targets, np.float64), None if weights is None else _plain(weights, np.float64)
         scores = []
@@ -236,9 +233,8 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
                 weight, delta = (None if each is None else each[part] for each in (given, deltas))
                 whole = part == slice(0, len(targets)) and not isinstance(X, Drawn)
                 rows = self._engine_rows(X if whole else X[part])
-                last = part.stop == len(targets)
                 with _rows_numbered(range(part.start, part.stop) if order is None else order[part]):
-                    scores.append(self._engine.learn(rows, targets[part], weight, delta, self._n_threads(), last))
+                    scores.append(self._engine.learn(rows, targets[part], weight, delta, self._n_threads()))
         return scores[0] if len(scores) == 1 else np.concatenate(scores)
 
     def _learn_one(self, x: Any, target: float, state: dict[str, Any]) -> Any:
@@ -286,40 +282,18 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
 
     def _scores(self, X: Any, per_kernel: bool = False) -> Float:
         check_is_fitted(self)
-        X = self._check_rows(X, first=False)
+        now = self._now()  # encoder and engine of one moment
+        X = now._check_rows(X, first=False)
         if isinstance(X, Table):
-            X = self._in_precision(self._encoder.encode(X))
-        return self._engine.score(self._engine_rows(X), per_kernel, self._n_threads())
-
-    def _change(self, learn: Callable[[Any], Any]) -> Any:
-        """Learn on: no other thread does so meanwhile, and what fails leaves no trace."""
-        with changing(self), unchanged_on_error(self):
-            try:
-                result = learn(self)
-                if (engine := vars(self).get("_engine")) is not None:
-                    engine.commit()
-                return result
-            except BaseException:
-                if (engine := vars(self).get("_engine")) is not None:
-                    engine.roll_back()
-                raise
-
-    @contextmanager
-    def _starting_over(self) -> Iterator[Self]:
-        """Learn with an empty model of the same settings that takes the place of this one in the end, in one step."""
-        with changing(self):
-            fresh = object.__new__(type(self))
-            learned = ("_engine", "_encoder")
-            fresh.__dict__.update({n: v for n, v in vars(self).items() if not (n.endswith("_") or n in learned)})
-            yield fresh
-            fresh._engine.commit()
-            self.__dict__ = fresh.__dict__
+            X = now._in_precision(now._encoder.encode(X))
+        return now._engine.score(now._engine_rows(X), per_kernel, now._n_threads())
 
     def _now(self) -> Self:
-        """Return a view that goes on showing this model where another thread calls `fit`, which puts a new one here."""
-        view = object.__new__(type(self))
-        view.__dict__ = self.__dict__
-        return view
+        """Return what the model is at this moment: calls that end meanwhile do not change it.
+
+        Except for `learn_one` with a row of a matrix, which learns in place.
+        """
+        return as_of(self, self.__dict__)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_engine")
@@ -421,16 +395,10 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
 
     def __getstate__(self) -> dict[str, Any]:
         model = self._now()
-        if model.encoder_ is None:
-            return model._whole_state()
-        with settled(self):  # an encoder learns after the engine has: both as of the same call
-            return self._now()._whole_state()
-
-    def _whole_state(self) -> dict[str, Any]:
-        state: dict[str, Any] = dict(super().__getstate__())
+        state: dict[str, Any] = dict(super(EngineEstimator, model).__getstate__())
         state.pop("_numbers", None)  # made anew where it is needed
         if "_engine" in state:
-            state["_engine"] = self._state()
+            state["_engine"] = model._state()
         if "_encoder" in state:
             state["_encoder"] = state["_encoder"].state()
         return state

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bomkl._change import change
 from bomkl._drawn_rows import Drawn
 from bomkl._labels import checked_numbers
 from bomkl._online import OnlineRegressor
@@ -146,9 +147,12 @@ class BudgetMKLRegressor(OnlineRegressor, EngineEstimator):
             The fitted estimator.
         """
         check_bool(f"{type(self).__name__}.fit", "shuffle", shuffle)
-        with self._starting_over() as fresh:
-            fresh._learn_rows(X, y, sample_weight, shuffle=shuffle)
-            fresh._check_learned()
+
+        def learn(model: Self) -> None:
+            model._learn_rows(X, y, sample_weight, shuffle=shuffle)
+            model._check_learned()
+
+        change(self, learn, anew=True)
         return self
 
     def learn_one(self, x: Any, y: float) -> float:

@@ -59,15 +59,18 @@ class AutoMKLClassifier(RiverClassifier):
         return list(self._codes)
 
     def _learn_row(self, x: Mapping[Any, Any], label: Any) -> None:
-        code = self._codes.get(label, len(self._codes))
-        self._model.learn_one(self._columns.row(x), code)
-        self._codes[label] = code
+        codes = self._codes_with([label])
+        self._model.learn_one(self._columns.row(x), codes[label])
+        self._codes = codes
 
     def _learn_frame(self, X: Any, labels: list[Any]) -> None:
-        codes = dict(self._codes)
-        numbers = [codes.setdefault(label, len(codes)) for label in labels]
-        self._model.partial_fit(self._columns.rows(X), numbers)
+        codes = self._codes_with(labels)
+        self._model.partial_fit(self._columns.rows(X), [codes[label] for label in labels])
         self._codes = codes
+
+    def _codes_with(self, labels: list[Any]) -> dict[Any, int]:
+        new = dict.fromkeys(label for label in labels if label not in self._codes)
+        return self._codes | {label: len(self._codes) + i for i, label in enumerate(new)} if new else self._codes
 
     def _winner(self, x: Mapping[Any, Any]) -> int:
         return int(self._model.predict_one(self._columns.row(x)))

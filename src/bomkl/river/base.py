@@ -6,17 +6,15 @@ A family supplies how a row is learned and predicted once its columns are known.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from copy import copy
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Self
 
 import numpy as np
 from river import base
 
+from bomkl._change import as_of, change, forked
 from bomkl.river.checks import check_frame, check_label, number_to_predict
 from bomkl.river.columns import Columns, TableColumns
-from bomkl.tables import TableEncoder
 
 
 class NamedColumns:
@@ -25,30 +23,34 @@ class NamedColumns:
     _columns: Columns | TableColumns
     _model: Any
 
-    @contextmanager
-    def _learning(self, x: Mapping[Any, Any], frame: Any = None) -> Iterator[None]:
-        """Make columns ready for a row, or for the first row of a DataFrame and all others; what fails leaves no trace.
-
-        All cells are looked at first: numbers here, those of a table by its encoder.
-        """
+    def _learning(self, x: Mapping[Any, Any], labels: Iterable[Any], learn: Callable[[Self], None]) -> None:
+        """Learn from a row, or from the first row of a DataFrame and all others; what fails leaves no trace."""
         columns = self._columns.ready_for(x)
-        of_numbers = isinstance(columns, Columns)
-        n_names = len(columns.places) if isinstance(columns, Columns) else 0
-        if of_numbers and frame is not None:
-            check_frame(frame)
-        before = {name: copy(value) if isinstance(value, list | dict) else value for name, value in vars(self).items()}
-        self._columns = columns
-        try:
-            if frame is not None and not of_numbers:  # which is learned from in pieces
-                encoder, rows = getattr(self._model, "encoder_", None), columns.rows(frame)
-                _ = TableEncoder().fit(rows) if encoder is None else encoder.encode(rows)
-            columns.learn(x)
-            yield
-        except BaseException:
-            vars(self).update(before)
-            if isinstance(columns, Columns):
-                columns.forget(n_names)
-            raise
+        if columns is self._columns and columns.knows(x) and all(map(self._knows, labels)):
+            learn(self)  # only the estimator changes, and as a whole
+            return
+
+        def begin(model: Self) -> None:
+            model._columns = model._columns.ready_for(x)
+            model._columns.learn(x)
+            model._model = as_of(model._model, forked(vars(model._model)))
+            learn(model)
+
+        change(self, begin)
+
+    def _learning_frame(self, X: Any, labels: Iterable[Any], learn: Callable[[Self], None]) -> None:
+        first = dict(zip(X.columns, X.iloc[0], strict=True))
+        if isinstance(self._columns.ready_for(first), Columns):
+            check_frame(X)
+        self._learning(first, labels, learn)
+
+    def _knows(self, label: Any) -> bool:
+        """Whether a label has come before."""
+        raise NotImplementedError
+
+    def _now(self) -> Self:
+        """Return what the model is at this moment: calls that end meanwhile do not change it."""
+        return as_of(self, self.__dict__)
 
 
 class RiverClassifier(NamedColumns, base.MiniBatchClassifier):
@@ -83,6 +85,9 @@ class RiverClassifier(NamedColumns, base.MiniBatchClassifier):
     def _chances(self, X: Any) -> Any:
         """Probabilities, a column for each label."""
 
+    def _knows(self, label: Any) -> bool:
+        return label in self._known
+
     @property
     def _multiclass(self) -> bool:
         return True
@@ -98,8 +103,7 @@ class RiverClassifier(NamedColumns, base.MiniBatchClassifier):
             The label: anything hashable but NaN.
         """
         check_label(y)
-        with self._learning(x):
-            self._learn_row(x, y)
+        self._learning(x, [y], lambda model: model._learn_row(x, y))
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn from the rows of a DataFrame, with the same result as one by one.
@@ -115,8 +119,7 @@ class RiverClassifier(NamedColumns, base.MiniBatchClassifier):
         for label in labels:
             check_label(label)
         if labels:
-            with self._learning(dict(zip(X.columns, X.iloc[0], strict=True)), X):
-                self._learn_frame(X, labels)
+            self._learning_frame(X, labels, lambda model: model._learn_frame(X, labels))
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
         """Predict the label of one row; None before the model has seen a label.
@@ -128,7 +131,8 @@ class RiverClassifier(NamedColumns, base.MiniBatchClassifier):
         **kwargs
             Ignored, as in all models of River.
         """
-        return self._known[self._winner(x)] if self._known else None
+        now = self._now()
+        return now._known[now._winner(x)] if now._known else None
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
         """Predict the probability of every label seen so far.
@@ -140,7 +144,8 @@ class RiverClassifier(NamedColumns, base.MiniBatchClassifier):
         **kwargs
             Ignored, as in all models of River.
         """
-        return dict(zip(self._known, self._row_chances(x).tolist(), strict=True)) if self._known else {}
+        now = self._now()
+        return dict(zip(now._known, now._row_chances(x).tolist(), strict=True)) if now._known else {}
 
     def predict_proba_many(self, X: Any) -> Any:
         """Predict probabilities for the rows of a DataFrame, a column for each label seen so far.
@@ -152,9 +157,10 @@ class RiverClassifier(NamedColumns, base.MiniBatchClassifier):
         """
         import pandas as pd
 
-        if not self._known or len(X) == 0:
-            return pd.DataFrame(index=X.index, columns=self._known, dtype=np.float64)
-        return pd.DataFrame(self._chances(X), index=X.index, columns=self._known)
+        now = self._now()
+        if not now._known or len(X) == 0:
+            return pd.DataFrame(index=X.index, columns=now._known, dtype=np.float64)
+        return pd.DataFrame(now._chances(X), index=X.index, columns=now._known)
 
     def predict_many(self, X: Any) -> Any:
         """Predict the labels of the rows of a DataFrame.
@@ -166,10 +172,11 @@ class RiverClassifier(NamedColumns, base.MiniBatchClassifier):
         """
         import pandas as pd
 
-        if not self._known or len(X) == 0:
+        now = self._now()
+        if not now._known or len(X) == 0:
             return pd.Series([None] * len(X), index=X.index, dtype=object)
-        labels = self._known
-        return pd.Series([labels[int(place)] for place in self._winners(X)], index=X.index)
+        labels = now._known
+        return pd.Series([labels[int(place)] for place in now._winners(X)], index=X.index)
 
 
 class RiverRegressor(NamedColumns, base.MiniBatchRegressor):
@@ -202,8 +209,7 @@ class RiverRegressor(NamedColumns, base.MiniBatchRegressor):
             The target.
         """
         target = number_to_predict(y)
-        with self._learning(x):
-            self._learn_row(x, target)
+        self._learning(x, [], lambda model: model._learn_row(x, target))
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn from the rows of a DataFrame, with the same result as one by one.
@@ -217,8 +223,7 @@ class RiverRegressor(NamedColumns, base.MiniBatchRegressor):
         """
         targets = [number_to_predict(value) for value in y]
         if targets:
-            with self._learning(dict(zip(X.columns, X.iloc[0], strict=True)), X):
-                self._learn_frame(X, targets)
+            self._learning_frame(X, [], lambda model: model._learn_frame(X, targets))
 
     def predict_one(self, x: Mapping[Any, Any]) -> float:
         """Predict the target of one row; 0 before the model has learned from any.
@@ -228,7 +233,8 @@ class RiverRegressor(NamedColumns, base.MiniBatchRegressor):
         x
             Features by name.
         """
-        return self._prediction(x) if hasattr(self._model, "n_features_in_") else 0.0
+        now = self._now()
+        return now._prediction(x) if hasattr(now._model, "n_features_in_") else 0.0
 
     def predict_many(self, X: Any) -> Any:
         """Predict the targets of the rows of a DataFrame.
@@ -240,5 +246,6 @@ class RiverRegressor(NamedColumns, base.MiniBatchRegressor):
         """
         import pandas as pd
 
-        learned = hasattr(self._model, "n_features_in_") and len(X)
-        return pd.Series(self._predictions(X) if learned else np.zeros(len(X)), index=X.index)
+        now = self._now()
+        learned = hasattr(now._model, "n_features_in_") and len(X)
+        return pd.Series(now._predictions(X) if learned else np.zeros(len(X)), index=X.index)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -94,8 +93,6 @@ class BudgetMKLClassifier(RiverClassifier):
 
     def _learn(self, rows: Rows, labels: list[Any]) -> None:
         self._model = _widened(self._model, rows)
-        if any(label not in self._labels for label in labels[1:]):
-            self._model = copy.deepcopy(self._model)  # learns in several steps, and the last can fail
         start = 0
         for stop, label in enumerate([*labels, _END]):
             if label is not _END and label in self._labels:
@@ -104,11 +101,11 @@ class BudgetMKLClassifier(RiverClassifier):
             if stop > start:
                 numbers = np.array([self._labels.index(each) for each in labels[start:stop]])
                 if hasattr(self._model, "classes_"):
-                    _learn_checked(self._model, rows[start:stop], numbers)
+                    _learn_from(self._model, rows[start:stop], numbers)
                 else:
                     self._model.partial_fit(rows[start:stop], numbers, classes=[0, 1])  # the second is yet to come
             if label is not _END:
-                self._labels.append(label)
+                self._labels = [*self._labels, label]
                 if len(self._labels) > 2:
                     self._model = self._model._with_another_class()
             start = stop
@@ -189,7 +186,7 @@ class BudgetMKLRegressor(RiverRegressor):
     def _learn(self, rows: Rows, targets: list[float]) -> None:
         self._model = _widened(self._model, rows)
         if hasattr(self._model, "n_features_in_") and max(map(abs, targets)) < _SURELY_IN_RANGE:
-            _learn_checked(self._model, rows, np.array(targets))
+            _learn_from(self._model, rows, np.array(targets))
         else:
             self._model.partial_fit(rows, np.array(targets))
 
@@ -199,13 +196,12 @@ def _one(row: NDArray[np.float64] | dict[Any, Any]) -> Rows:
     return [row] if isinstance(row, dict) else row
 
 
-def _learn_checked(model: Any, rows: Rows, targets: NDArray[Any]) -> None:
-    """Learn rows that were made here, without scikit-learn's checks: for a single row these take most of the time."""
-    if isinstance(rows, list):
+def _learn_from(model: Any, rows: Rows, targets: NDArray[Any]) -> None:
+    """Learn rows that were made here: one of numbers without scikit-learn's checks, which take most of the time."""
+    if isinstance(rows, list) or len(rows) > 1:
         model.partial_fit(rows, targets)
-        return
-    deltas = model._deltas(None, len(targets))
-    model._engine.learn(model._engine_rows(rows), targets.astype(np.float64), None, deltas, model._n_threads())
+    else:
+        model.learn_one(rows[0], targets[0].item())
 
 
 def _scores(model: Any, rows: Rows) -> NDArray[np.float64]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 import zlib
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,10 +42,15 @@ class Columns:
         for name in new[: max(0, self.most - len(self.places))]:
             self.places[name] = len(self.places)
 
-    def forget(self, n_names: int) -> None:
-        """Take back all names but the first."""
-        for name in list(self.places)[n_names:]:
-            del self.places[name]
+    def knows(self, names: Iterable[Any]) -> bool:
+        """Whether `learn` would change nothing."""
+        return len(self.places) >= self.most or all(name in self.places for name in names)
+
+    def fork(self) -> Self:
+        """Return a copy that may learn while this one stays as it is."""
+        fork = copy.copy(self)
+        fork.places = dict(self.places)
+        return fork
 
     @property
     def most(self) -> int:
@@ -112,13 +118,15 @@ class FixedColumns(Columns):
                 f"There is room for {self._width} features, and further ones share columns. To make room for more, "
                 "pass features=... to a new model.",
                 UserWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
 
-    def forget(self, n_names: int) -> None:
-        """Take back all names but the first."""
-        super().forget(n_names)
-        self._width = self._width if n_names else 0
+    def knows(self, names: Iterable[Any]) -> bool:
+        """Whether `learn` would change nothing."""
+        names = list(names)
+        return self._width > 0 and (
+            all(name in self.places for name in names) or (self._warned and super().knows(names))
+        )
 
     @property
     def most(self) -> int:
@@ -152,6 +160,10 @@ class TableColumns:
     def ready_for(self, x: Mapping[Any, Any]) -> TableColumns:
         """Return itself: the encoder checks the cells."""
         return self
+
+    def knows(self, names: Iterable[Any]) -> bool:
+        """Whether `learn` would change nothing."""
+        return True
 
     def learn(self, names: Iterable[Any]) -> None:
         """Do nothing: the columns are fixed."""

@@ -9,10 +9,12 @@ import pytest
 from sklearn.base import BaseEstimator
 from tests.interrupting import exit_code_of
 
-from bomkl._guard import changing, settled, unchanged_on_error
+from bomkl._change import change, changing
 
 
 class Counter(BaseEstimator):
+    _learned = ()
+
     def __init__(self, step=1):
         self.step = step
 
@@ -48,16 +50,32 @@ def test_attributes_come_back():
     model = Counter()
     model.kept = before = [1]
 
-    def fail():
-        with unchanged_on_error(model):
-            model.kept = [2]
-            model.extra = 1
-            raise KeyboardInterrupt
+    def fail(fork):
+        fork.kept = [2]
+        fork.extra = 1
+        raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fail()
+        change(model, fail)
     assert vars(model) == {"step": 1, "kept": [1]}
     assert model.kept is before
+
+
+def test_a_change_takes_its_place_in_one_step():
+    model = Counter()
+    model.kept_ = 1
+    seen = []
+
+    def learn(fork):
+        fork.kept_ = 2
+        seen.append(model.kept_)
+        return "result"
+
+    assert change(model, learn) == "result"
+    assert (seen, model.kept_) == ([1], 2)
+    change(model, lambda fork: seen.append(hasattr(fork, "kept_")), anew=True)
+    assert seen[1:] == [False]
+    assert vars(model) == {"step": 1}
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -83,10 +101,9 @@ def test_a_forked_process_waits_for_nobody():
     assert code == 7
 
 
-@pytest.mark.parametrize("turn_of", [changing, settled])
-def test_no_interrupt_comes_before_a_turn_has_ended(turn_of):
+def test_no_interrupt_comes_before_a_turn_has_ended():
     # Python looks for interrupts where it runs its own functions; one before the turn has ended would leave it taken
-    called, before, turn = [], sys.getprofile(), turn_of(BaseEstimator())
+    called, before, turn = [], sys.getprofile(), changing(BaseEstimator())
     with turn:
         sys.setprofile(lambda frame, event, _: event == "call" and called.append(frame.f_code.co_name))
     sys.setprofile(before)
