@@ -14,6 +14,7 @@ import time
 import numpy as np
 import pytest
 from tests.command_line import bomkl, make_rows, svm_text
+from tests.slow import slow_but
 
 from bomkl import BudgetMKLClassifier, modelfile
 from bomkl.cli import app
@@ -139,7 +140,7 @@ def test_a_full_disk_is_named_with_the_file(svm, tmp_path, command):
     assert [path.name for path in tmp_path.iterdir()] == [svm.name]  # no half of a file either
 
 
-@pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("kill", slow_but((signal.SIGKILL,), (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)))
 def test_runs_that_are_stopped_again_and_again_end_in_the_same_model(tmp_path, kill):
     (tmp_path / "rows.svm").write_text(svm_text(12_000))
     args = [
@@ -443,7 +444,7 @@ def test_a_signal_that_is_sent_twice_at_once_is_one_request(monkeypatch):
     assert ended == [143]
 
 
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("stop", slow_but((signal.SIGINT,), (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)))
 @pytest.mark.parametrize("sent", ["", "a,b,label\n", "a,b,label\n1,2,x\n"])
 def test_a_signal_before_the_first_block(tmp_path, stop, sent):
     read, write = os.pipe()

@@ -292,6 +292,7 @@ def test_targets_that_are_too_large_are_refused(client):
 # ---------------------------------------------------------------- processes that die
 
 
+@pytest.mark.slow
 def test_killed_workers_and_a_killed_client_change_no_bit():
     counts = [0, 300, 1, 700]
     expected = dask_kills.digest(dask_kills.plainly(counts, B, order=3))

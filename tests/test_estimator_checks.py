@@ -18,25 +18,33 @@ EXPECTED_FAILURES = {
 }
 ESTIMATORS = [
     BudgetMKLClassifier(),
+    BudgetMKLClassifier(learner=BPAS(), budget=50),
+    BestKernelPerceptron(),
+    BudgetMKLRegressor(),
+]
+OTHER_LEARNERS = [
     BudgetMKLClassifier(learner=SPA(), budget=50),
     BudgetMKLClassifier(learner=Perceptron()),
     BudgetMKLClassifier(learner=PA()),
     BudgetMKLClassifier(learner=RBP(), budget=50),
     BudgetMKLClassifier(learner=Forgetron(), budget=50),
     BudgetMKLClassifier(learner=BOGD(), budget=50),
-    BudgetMKLClassifier(learner=BPAS(), budget=50),
     BudgetMKLClassifier(learner=Projectron()),
     BudgetMKLClassifier(learner=Projectron(margin_updates=True), budget=50),
-    BestKernelPerceptron(),
-    BudgetMKLRegressor(),
     BudgetMKLRegressor(learner=PA()),
     BudgetMKLRegressor(learner=SPA(), budget=50),
     BudgetMKLRegressor(learner=BOGD(), budget=50),
     BudgetMKLRegressor(learner=BPAS(), budget=50),
 ]
+pytestmark = pytest.mark.filterwarnings(f"ignore::{SkipTestWarning.__module__}.{SkipTestWarning.__name__}")
 
 
-@pytest.mark.filterwarnings(f"ignore::{SkipTestWarning.__module__}.{SkipTestWarning.__name__}")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=lambda estimator: EXPECTED_FAILURES)
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(OTHER_LEARNERS, expected_failed_checks=lambda estimator: EXPECTED_FAILURES)
+def test_scikit_learn_checks_of_other_learners(estimator, check):
     check(estimator)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from sklearn.datasets import make_classification
+from tests.slow import slow_but
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, _core
 
@@ -50,7 +51,7 @@ def learn(case, cuts=(), rows=X, pickled=False, **settings):
 WHOLE = {case: learn(case)[0] for case in CASES}
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", slow_but(("binary", "multiclass", "drift"), CASES))
 @settings(max_examples=10)
 @given(cuts=st.lists(st.integers(1, N - 1), max_size=12), pickled=st.booleans(), n_jobs=st.sampled_from([None, 1, 2]))
 def test_any_split_pickling_and_threads_give_the_same_bits(case, cuts, pickled, n_jobs):

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import threadpoolctl
 from tests.interrupting import exit_code_of, interrupted_after
+from tests.slow import slow_but
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor
@@ -47,7 +48,7 @@ MODELS = {
 content = pickle.dumps
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", slow_but(("classes, drift", "late models"), MODELS))
 def test_interrupted_calls_leave_no_trace(name):
     make, y = MODELS[name]
     rng = np.random.default_rng(1)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.slow import slow_but
 
 from bomkl.experiments import runner
 from bomkl.experiments.adapters import score_and_learn_of
@@ -141,6 +142,7 @@ def wait_for_workers_to_end(group: int) -> None:
             time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments_the_rows_end_up_the_same(
     plugin: Path, toy_german: DatasetSpec, tmp_path: Path
 ) -> None:
@@ -164,7 +166,7 @@ def test_killed_at_random_moments_the_rows_end_up_the_same(
     assert len(results.problems) == 1
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", slow_but((1,), (1, 2)))
 def test_interrupt_leaves_complete_rows_only(plugin: Path, toy_german: DatasetSpec, tmp_path: Path, jobs: int) -> None:
     path = tmp_path / "rows.jsonl"
     with start(plugin, path, jobs, "waits") as process:

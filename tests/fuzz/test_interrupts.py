@@ -71,7 +71,13 @@ def with_texts(X):
 
 
 @pytest.mark.parametrize(
-    ("model", "table"), [*((model, False) for model in MODELS), *((model, True) for model in MODELS[3:])], ids=str
+    ("model", "table"),
+    [
+        pytest.param(model, table, marks=pytest.mark.slow if getattr(model, "drift", None) == "adapt" else ())
+        for table in (False, True)
+        for model in (MODELS[3:] if table else MODELS)
+    ],
+    ids=str,
 )
 def test_interrupts(cases, model, table, stream, digest, request):
     from sklearn.base import clone
