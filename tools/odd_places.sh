@@ -26,13 +26,24 @@ trap leave EXIT
 core=$(.venv/bin/python -c "import bomkl._core; print(bomkl._core.__file__)")
 packages=$(.venv/bin/python -c "import sys; print(*(p for p in sys.path if p.endswith('site-packages')), sep='\n')")
 
+ordinary=()
+if [ "$(id -u)" = 0 ]; then # root could write to what is read-only, and read what it must not
+    ordinary=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+fi
+
+# The interpreter of .venv, or one of the same version if others may not run it, as in the home of root
+version=$(.venv/bin/python -c "import sys; print(sys.version_info[:2])")
+for python in "$(readlink -f .venv/bin/python)" /usr/bin/python3; do
+    [ "$("${ordinary[@]}" "$python" -c "import sys; print(sys.version_info[:2])" 2> /dev/null)" != "$version" ] || break
+done
+
 copy_sources() {
     mkdir -p "$1"
     git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents --target-directory="$1"
 }
 
 share_packages() { # the virtual environment of a copy
-    python3 -m venv --without-pip "$1/.venv"
+    "$python" -m venv --without-pip "$1/.venv"
     printf '%s\n' "$1/src" "$packages" > "$(echo "$1"/.venv/lib/python*/site-packages)/odd_place.pth"
     cp "$core" "$1/src/bomkl/"
     for name in pytest bomkl; do
@@ -41,11 +52,6 @@ share_packages() { # the virtual environment of a copy
     done
     touch "$1/.venv/.installed"
 }
-
-ordinary=()
-if [ "$(id -u)" = 0 ]; then # root could write to what is read-only, and read what it must not
-    ordinary=(setpriv --reuid=65534 --regid=65534 --clear-groups)
-fi
 
 failed=()
 for place in "${places[@]}"; do
