@@ -17,7 +17,6 @@ from bomkl._extras import install_hint
 from bomkl._validation import did_you_mean
 
 GROUP = "bomkl.sources"
-PAYLOADS = ("json", "csv", "arrow")
 _COMMON = ("payload", "columns", "until", "labels", "key", "most_waiting", "dead_letters")  # settings of any broker
 Positions = dict[str, int]  # of each partition, the position of the record that comes next
 
@@ -119,45 +118,6 @@ class SourceUrl:
         for name, value in (("scheme", parts.scheme), ("server", parts.netloc), ("topic", topic)):
             object.__setattr__(self, name, value)
         object.__setattr__(self, "settings", settings)
-        if not self.setting("most_waiting", "1").isdecimal():
-            raise SourceError(
-                f"{self.shown}: 'most_waiting' must be a number. Got {settings['most_waiting']!r} instead."
-            )
-
-    @property
-    def payload(self) -> str:
-        """What records hold."""
-        return str(self.setting("payload", "json", PAYLOADS))
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the columns, for CSV."""
-        return tuple(filter(None, self.setting("columns", "").split(",")))
-
-    @property
-    def until(self) -> str:
-        """When to stop."""
-        return str(self.setting("until", "forever", ("forever", "end")))
-
-    @property
-    def labels(self) -> str | None:
-        """Topic of labels that come later; None: records have their labels."""
-        return self.settings.get("labels")
-
-    @property
-    def key(self) -> str | None:
-        """Field that joins rows and labels; None: the keys of the records do."""
-        return self.settings.get("key")
-
-    @property
-    def most_waiting(self) -> int:
-        """How many rows may wait for their label."""
-        return int(self.setting("most_waiting", "100000"))
-
-    @property
-    def dead_letters(self) -> str | None:
-        """Where records go that cannot be used."""
-        return self.settings.get("dead_letters")
 
     def with_topic(self, topic: str) -> SourceUrl:
         """Return the same URL for another topic."""

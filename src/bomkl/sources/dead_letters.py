@@ -21,7 +21,7 @@ class DeadLetters:
     """
 
     def __init__(self, url: SourceUrl) -> None:
-        self.count, where = 0, url.dead_letters
+        self.count, where = 0, url.setting("dead_letters")
         self._url, self._waiting = url, list[Record]()
         self._file: Any = None
         self._sink: Sink | None = None

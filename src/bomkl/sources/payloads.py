@@ -18,11 +18,12 @@ def decoder(url: SourceUrl) -> Decode | None:
 
     None stands for records that are lines of JSON already.
     """
-    if url.payload == "json":
+    payload = url.setting("payload", "json", ("json", "csv", "arrow"))
+    if payload == "json":
         return None
-    if url.payload == "arrow":
+    if payload == "arrow":
         return _arrow(url)
-    if not (columns := url.columns):
+    if not (columns := tuple(filter(None, url.setting("columns", "").split(",")))):
         raise SourceError(
             f"{url.shown}: records of CSV have no header. Name their columns in the URL, as in columns=age,city,label."
         )

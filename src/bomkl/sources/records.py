@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from time import monotonic
 from typing import Any
 
-from bomkl.sources.base import Record, SourceUrl, open_source
+from bomkl.sources.base import Record, SourceError, SourceUrl, open_source
 from bomkl.sources.dead_letters import DeadLetters
 from bomkl.sources.joining import LABELS, Join, TwoTopics
 from bomkl.sources.order import Ordered, OrderLog
@@ -52,17 +52,19 @@ class Records:
         waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         state = state or {}
-        self.url, self.name, self._waiting = url, url.shown, waiting
+        self.name, self._waiting, self._key = url.shown, waiting, url.setting("key")
         self._decode = decoder(url)
         self.dead = DeadLetters(url)
         self.bad = _Refused(self)
-        self.join = None if url.labels is None else Join(url.most_waiting, state.get("join"))
+        self.join: Join | None = None
         self._source = open_source(url)
-        if url.labels is not None:
-            self._source = TwoTopics(self._source, open_source(url.with_topic(url.labels)))
+        if (labels := url.setting("labels")) is not None:
+            self.join = Join(_whole(url, "most_waiting", 100_000), state.get("join"))
+            self._source = TwoTopics(self._source, open_source(url.with_topic(labels)))
         log = None if order is None else OrderLog(order)
         self._ordered = Ordered(self._source, log, state.get("positions", {}))
-        self._ends = self._source.ends() if url.until == "end" else None
+        until = url.setting("until", "forever", ("forever", "end"))
+        self._ends = self._source.ends() if until == "end" else None
         # Records whose lines were handed out and are not used yet; None for one that was refused
         self._unused: deque[Record | None] = deque()
         self._first_line = 1  # number of the first of those lines
@@ -120,9 +122,9 @@ class Records:
                 row = json.loads(record.value)
                 if not isinstance(row, dict):
                     raise ValueError("not a JSON object")
-                key = record.key if self.url.key is None else str(row[self.url.key])
+                key = record.key if self._key is None else str(row[self._key])
             except KeyError:
-                self.dead.add(record, f"has no field {self.url.key!r}")
+                self.dead.add(record, f"has no field {self._key!r}")
                 continue
             except (ValueError, RecursionError) as error:
                 self.dead.add(record, f"not JSON ({str(error)[:80]})")
@@ -216,6 +218,13 @@ class _Refused(BadLines):
         """Hand it on."""
         super().report(bad)
         self._records.refuse(bad.line, bad.reason if bad.column is None else f"column {bad.column}: {bad.reason}")
+
+
+def _whole(url: SourceUrl, name: str, default: int) -> int:
+    text = url.setting(name, str(default))
+    if not text.isdecimal():
+        raise SourceError(f"{url.shown}: {name!r} must be a whole number. Got {text!r} instead.")
+    return int(text)
 
 
 def _line(row: Row) -> bytes:
