@@ -2,6 +2,8 @@
 
 import inspect
 import pickle
+import warnings
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -21,6 +23,7 @@ from bomkl import (
     BudgetMKLRegressor,
     _drawn_rows,
 )
+from bomkl._row_order import RowOrder
 from bomkl.kernels import Gaussian
 from bomkl.learners import RBP
 from bomkl.paper import BestKernelPerceptron
@@ -161,3 +164,34 @@ def test_targets_that_are_sorted_cost_nothing(model):
 def test_cross_validation_on_a_sorted_table():
     rows, y = load_iris(return_X_y=True)
     assert cross_val_score(AutoMKLClassifier(random_state=0), rows, y, cv=5).min() >= 0.9
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "auto rounds"])
+def test_a_sorted_stream_is_warned_about_once_however_it_is_split(name):
+    model, y = MODELS[name]
+    order = np.argsort(y, kind="stable")
+    more = {"classes": range(4)} if name.endswith("classes") else {}
+    for cuts in ([0, N], [0, 1, 70, 127, 128, 129, 300, N]):
+        stream, told = clone(model), []
+        for begin, end in pairwise(cuts):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                stream.partial_fit(X[order[begin:end]], y[order[begin:end]], **more)
+            told += [str(each.message) for each in caught]
+        assert len(told) == 1
+        assert "256 rows" in told[0]
+        assert "shuffle the rows first" in told[0]
+    with pytest.warns(UserWarning, match="shuffle the rows"):
+        clone(model).fit(X[order], y[order], shuffle=False)
+
+
+def test_streams_that_change_slowly_or_have_rare_labels_are_not_warned_about():
+    rng = np.random.default_rng(0)
+    runs = np.repeat(rng.integers(0, 2, 100), rng.integers(1, 20, 100))  # of ten rows on average
+    rare = (np.arange(2000) % 400 > 396).astype(int)  # three of four hundred, together
+    wave = np.sin(np.arange(2000) / 100)
+    for labels in (runs, rare, rng.integers(0, 3, 2000)):
+        assert not RowOrder().after_labels(labels).told
+    for targets in (wave, np.where(np.arange(2000) == 5, 1.0, 0.0), np.zeros(2000), rng.normal(size=2000)):
+        assert not RowOrder().after_numbers(targets).told
+    assert RowOrder().after_numbers(-np.sort(rng.exponential(size=300))).told

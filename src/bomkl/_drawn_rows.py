@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _CELLS_AT_ONCE = 2**21  # cells of a block: 16 MiB of numbers; the result does not depend on it
+_WIDE = 512  # sparse rows of more columns are never made dense
 
 
 def drawn_order(seed: int, weights: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -52,7 +53,8 @@ class Drawn:
     @property
     def rows_at_once(self) -> int:
         """Rows of a block."""
-        stored: int = self.X.nnz if hasattr(self.X, "nnz") else self.X.shape[0] * self.X.shape[1]
+        wide = hasattr(self.X, "nnz") and self.X.shape[1] > _WIDE
+        stored: int = self.X.nnz if wide else self.X.shape[0] * self.X.shape[1]
         return max(_CELLS_AT_ONCE * int(self.X.shape[0]) // max(stored, 1), 1)
 
     def __getitem__(self, part: Any) -> Any:

@@ -45,7 +45,7 @@ def validated(estimator: Any, *arrays: Any, **settings: Any) -> Any:
             if str(error).startswith("could not convert string"):
                 named = _text_error(X)
             elif str(error).startswith("Input X contains"):
-                named = _not_finite_error(X)
+                named = _not_finite_error(X, settings.get("ensure_all_finite", True) == "allow-nan")
             else:
                 raise
             if named is None:
@@ -86,18 +86,18 @@ def _as_before(estimator: Any, X: Any) -> bool:
     )
 
 
-def _not_finite_error(X: Any) -> ValueError | None:
-    """Make the error of the first cell that is NaN or infinite; None where no cell is."""
+def _not_finite_error(X: Any, allow_nan: bool) -> ValueError | None:
+    """Make the error of the first cell that is infinite, or NaN where that is no missing value; None for no cell."""
     import numpy as np
 
     if hasattr(X, "tocoo"):
         entries = X.tocoo()
-        places = ~np.isfinite(entries.data)
+        places = np.isinf(entries.data) if allow_nan else ~np.isfinite(entries.data)
         rows, columns, values = (part[places].tolist() for part in (entries.row, entries.col, entries.data))
         wrong = sorted(zip(rows, columns, values, strict=True), key=lambda cell: cell[:2])
     else:
         numbers = np.asarray(X, dtype=np.float64)
-        places = np.argwhere(~np.isfinite(numbers))[:1].tolist()
+        places = np.argwhere(np.isinf(numbers) if allow_nan else ~np.isfinite(numbers))[:1].tolist()
         wrong = [(row, column, float(numbers[row, column])) for row, column in places]
     if not wrong:
         return None

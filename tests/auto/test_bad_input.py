@@ -93,7 +93,7 @@ REFUSED = [
 @pytest.mark.parametrize("kind", [AutoMKLClassifier, AutoMKLRegressor])
 @pytest.mark.parametrize(("wrong", "message"), REFUSED)
 def test_refused_input_changes_nothing(kind, wrong, message):
-    model = kind(50, random_state=0).partial_fit(X[:100], Y[:100])
+    model = kind(50, missing="refuse", random_state=0).partial_fit(X[:100], Y[:100])
     before = pickle.dumps(model)
     arguments = {"X": X[:3], "y": [0, 1, 0], "sample_weight": [1, 1, 1]} | wrong
     with pytest.raises(ValueError, match=message):
@@ -297,7 +297,7 @@ def test_rows_of_no_weight_in_midstream_change_nothing(kind, weight):
 )
 @pytest.mark.parametrize("sparse", [False, True])
 def test_a_gap_in_a_matrix_is_named_by_every_call(kind, call, sparse):
-    settings = {"budget": 50} if kind.__name__.startswith("Auto") else {}
+    settings = {"budget": 50, "missing": "refuse"} if kind.__name__.startswith("Auto") else {}
     model = kind(**settings, random_state=0).partial_fit(X[:100], Y[:100])
     if not hasattr(model, call):
         return

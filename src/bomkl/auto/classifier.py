@@ -16,6 +16,7 @@ from bomkl._drawn_rows import Drawn, drawn_order, row_numbers
 from bomkl._labels import checked_classes, checked_labels
 from bomkl._online import OnlineClassifier
 from bomkl._repr import mistakes_text
+from bomkl._row_order import note_order
 from bomkl._validation import check_as_many, check_class_weights, parameter_error
 from bomkl.auto.device import on_host
 from bomkl.auto.estimator import AutoEstimator
@@ -60,6 +61,9 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
     new_columns : {"learn", "ignore", "refuse"}, default="learn"
         What to do with columns that were not in the first row of a table: learn from them, ignore them with a warning,
         or raise an error. Those that come after three quarters of `budget` rows cannot be learned and are ignored.
+    missing : {"learn", "refuse"}, default="learn"
+        What NaN in an array is: a missing value, filled in from the other columns and rows, or an error. In rows of
+        more than 512 columns, a missing value counts as zero. Tables may always have missing values.
     n_jobs : int or None, default=None
         Number of threads; -1 for all cores. The result does not depend on it.
     random_state : int, RandomState or None, default=None
@@ -120,6 +124,7 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
         class_weight: Any = None,
         types: dict[Any, str] | None = None,
         new_columns: str = "learn",
+        missing: str = "learn",
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -132,6 +137,7 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
         self.class_weight = class_weight
         self.types = types
         self.new_columns = new_columns
+        self.missing = missing
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -372,16 +378,6 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
 
     # ------------------------------------------------------------ learning
 
-    def _warn_if_sorted(self, codes: NDArray[np.intp]) -> None:
-        head = codes[: self.budget]
-        if len(codes) > len(head) and (head == head[0]).all() and (codes != head[0]).any():
-            warnings.warn(
-                f"The first {len(head)} rows, which fill the budget, all have the same label, but later ones do not: "
-                "the table seems to be sorted. Use fit(X, y), which shuffles.",
-                UserWarning,
-                stacklevel=6,
-            )
-
     def _learn_rows(
         self,
         X: Any,
@@ -431,8 +427,8 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
         if not with_scores and not counted.all():
             X = Drawn(X, np.flatnonzero(counted))
             codes, weight, counted = codes[counted], weight[counted], counted[counted]
-        if whole_set and not shuffled and self.drift is None:
-            self._warn_if_sorted(codes)
+        if not shuffled and self.drift is None:
+            note_order(self, codes[counted], labels=True)
         learned: list[tuple[Float, Float]] = []
         with learning_bar(len(codes), self.verbose) as parts:
             for rows, part in self._parts(X, counted):

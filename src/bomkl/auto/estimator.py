@@ -38,6 +38,16 @@ from bomkl.auto.drift import AdaptiveLearner
 from bomkl.auto.explain import Explanation, explain_row, relevance_shares
 from bomkl.auto.features import LinearFeatures
 from bomkl.auto.geometry import Float
+from bomkl.auto.missing import (
+    MISSING,
+    filled,
+    filled_and_learned,
+    filler_from_state,
+    first_missing,
+    has_missing,
+    new_filler,
+    without_missing,
+)
 from bomkl.auto.parallel import Mapper, shared_by
 from bomkl.auto.pool import PoolMember, pool_members
 from bomkl.auto.rounds import RoundLearner
@@ -48,9 +58,11 @@ from bomkl.auto.sparse_rows import canonical_rows
 from bomkl.auto.task import LearnerSettings
 from bomkl.auto.versions import Learner, learner_from_state, learner_state
 from bomkl.auto.wide import WIDEST, WideLearner, learner_type
+from bomkl.tables import TableEncoder
 from bomkl.tables.cells import check_kinds
 from bomkl.tables.early import Room, next_stage
 from bomkl.tables.frames import Table, is_table
+from bomkl.tables.learned import Update
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -62,7 +74,7 @@ _WIDEST_TO_GROW = WIDEST // 2  # columns of a first row, after which more column
 class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
     """An estimator around one learner; subclasses supply the task."""
 
-    _learned: tuple[str, ...] = ("_learner", "_started_with", "_encoder")
+    _learned: tuple[str, ...] = ("_learner", "_started_with", "_encoder", "_filler", "_order")
     _learner: Learner
 
     def _check_parameters(self) -> None:
@@ -78,6 +90,7 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
             raise parameter_error(owner, "trees", "True or False", self.trees)
         check_kinds(self.types)
         check_choice(owner, "new_columns", self.new_columns, NEW_COLUMNS)
+        check_choice(owner, "missing", self.missing, MISSING)
         check_n_jobs(owner, self.n_jobs)
 
     def _check_device(self) -> None:
@@ -142,8 +155,11 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
                 learned = np.flatnonzero(counted[begin:end])
                 end = begin + int(learned[left - 1]) + 1 if len(learned) >= left else end
             rows = slice(begin, end)
-            yield rows, X[rows] if isinstance(X, Drawn) or rows != slice(0, n) else X
-            begin = end
+            part = X[rows] if isinstance(X, Drawn) or rows != slice(0, n) else X
+            if "_filler" not in vars(self) and has_missing(part) and (full := first_missing(part)):
+                rows, part = slice(begin, begin + full), part[:full]  # the filler begins with the rows learned by then
+            yield rows, part
+            begin = rows.stop
             self._take_in_columns()
 
     def _rows_to_keep(self) -> int:
@@ -224,7 +240,31 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         return self._validated(X, first)
 
     def _validated(self, X: Any, first: bool) -> Any:
-        return self._matrix(X, first, dtype=[np.float64, np.float32])
+        finite = True if self.missing == "refuse" else "allow-nan"
+        X = self._matrix(X, first, dtype=[np.float64, np.float32], ensure_all_finite=finite)
+        return without_missing(X) if self._n_columns() > WIDEST and has_missing(X) else X
+
+    def _encoded(
+        self, X: Any, y: Any, learned: NDArray[np.bool_], numbers: Any, room: Room | None = None
+    ) -> tuple[Any, Update | None]:
+        if isinstance(X, Table) or ("_filler" not in vars(self) and not has_missing(X)):
+            return super()._encoded(X, y, learned, numbers, room)
+        rows, self._filler = filled_and_learned(self._filler_so_far(), X, learned)
+        return rows, None
+
+    def _filler_so_far(self) -> TableEncoder:
+        """Return what fills NaN; before the first one, the rows in memory tell how."""
+        state = self.__dict__
+        if "_filler" in state:
+            filler: TableEncoder = state["_filler"]
+            return filler
+        learner = state["_learner"]
+        known, filler = state.get("_filler_of_stored", (None, None))
+        if known != (learner, learner.seen):
+            stored = learner.leader.stored_rows()
+            filler = new_filler(self._n_columns(), stored if stored.shape[1] == self._n_columns() else stored[:0])
+            state["_filler_of_stored"] = ((learner, learner.seen), filler)
+        return filler
 
     def _check_rows_there(self, rows: Any, first: bool) -> Any:
         """Rows on a device, after the checks of `_validated`; they stay there unless the processor needs them all."""
@@ -232,14 +272,16 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         rows = rows.in_floats()
         wrong = rows.first_not_finite()
         if wrong is not None:
-            self._validated(rows[: wrong + 1].toarray(), first)  # its error names the row
+            return self._validated(rows.toarray(), first)  # an error names the row; NaN is filled in on the processor
         return rows.toarray() if self.drift is not None or self._n_columns() > WIDEST else rows
 
     def _check_known_rows(self, X: Any) -> Any:
         """Rows as the learner takes them, to predict."""
         check_is_fitted(self)
         X = self._check_rows(X, first=False)
-        return self._encoder.encode(X) if isinstance(X, Table) else X
+        if isinstance(X, Table):
+            return self._encoder.encode(X)
+        return filled(self._filler_so_far(), X) if has_missing(X) else X
 
     def _check_weight(self, sample_weight: Any, X: Any) -> Float:
         sample_weight = on_host(sample_weight)
@@ -279,7 +321,7 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
     def _learn_one(self, x: Any, y: Any) -> float | Float | None:
         """Score one row, then learn from it; None, with nothing changed, where it has to go the long way."""
         with changing(self):
-            row = self._quick_row(x)
+            row = None if "_filler" in self.__dict__ else self._quick_row(x)
             if row is None:
                 return None
             self._prepare(False)
@@ -333,6 +375,7 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.missing == "learn"
         return tags
 
     # ------------------------------------------------------------ insight
@@ -467,22 +510,26 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         state: State = dict(super(AutoEstimator, now).__getstate__())
         if "_learner" in state:
             state["_learner"] = learner_state(state["_learner"])
-        if "_encoder" in state:
-            state["_encoder"] = state["_encoder"].state()
+        for name in ("_encoder", "_filler"):
+            if name in state:
+                state[name] = state[name].state()
+        for name in ("_filler_of_stored", "_order"):  # made anew where they are needed
+            state.pop(name, None)
         return state
 
     def __setstate__(self, state: State) -> None:
-        state = dict(state)
-        for name, value in (("verbose", 0), ("new_columns", "learn")):  # which earlier versions did not have
-            state.setdefault(name, value)
+        new: State = {"verbose": 0, "new_columns": "learn", "missing": "learn"}  # since earlier versions
+        state = new | state
         learned = state.pop("_learner", state.pop("_stream", None))  # version 0.1.0 called it "_stream"
-        encoder = state.pop("_encoder", None)
+        encoder, filler = state.pop("_encoder", None), state.pop("_filler", None)
         super().__setstate__(state)
         if learned is not None:
             columns = self._saved_columns()
             if encoder is not None:
                 self._encoder_from_state(encoder)
                 columns = self._n_columns()
+            if filler is not None:
+                self._filler = filler_from_state(filler, columns)
             self._learner = learner_from_state(learned, columns)
             if isinstance(self._learner, RoundLearner):
                 self._learner.mistakes_when_loaded = vars(self).get("_mistakes", 0)

@@ -13,6 +13,7 @@ from bomkl._change import change
 from bomkl._drawn_rows import Drawn, drawn_order, row_numbers
 from bomkl._labels import checked_numbers
 from bomkl._online import OnlineRegressor
+from bomkl._row_order import note_order
 from bomkl._validation import check_as_many, check_choice, is_finite_number
 from bomkl.auto.constants import LARGEST
 from bomkl.auto.device import on_host
@@ -68,6 +69,9 @@ class AutoMKLRegressor(OnlineRegressor, AutoEstimator):
     new_columns : {"learn", "ignore", "refuse"}, default="learn"
         What to do with columns that were not in the first row of a table: learn from them, ignore them with a warning,
         or raise an error. Those that come after three quarters of `budget` rows cannot be learned and are ignored.
+    missing : {"learn", "refuse"}, default="learn"
+        What NaN in an array is: a missing value, filled in from the other columns and rows, or an error. In rows of
+        more than 512 columns, a missing value counts as zero. Tables may always have missing values.
     n_jobs : int or None, default=None
         Number of threads; -1 for all cores. The result does not depend on it.
     random_state : int, RandomState or None, default=None
@@ -122,6 +126,7 @@ class AutoMKLRegressor(OnlineRegressor, AutoEstimator):
         trees: bool = True,
         types: dict[Any, str] | None = None,
         new_columns: str = "learn",
+        missing: str = "learn",
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -134,6 +139,7 @@ class AutoMKLRegressor(OnlineRegressor, AutoEstimator):
         self.trees = trees
         self.types = types
         self.new_columns = new_columns
+        self.missing = missing
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -312,7 +318,8 @@ class AutoMKLRegressor(OnlineRegressor, AutoEstimator):
             )
         weight = self._check_weight(sample_weight, X)
         seed = self._draw_seed() if first else 0
-        if self._shuffles(shuffle):
+        shuffled = self._shuffles(shuffle)
+        if shuffled:
             order = drawn_order(seed, weight)
             X, targets, weight = Drawn(X, order), targets[order], weight[order]
         if first:
@@ -323,6 +330,8 @@ class AutoMKLRegressor(OnlineRegressor, AutoEstimator):
         if not with_scores and not counted.all():
             X = Drawn(X, np.flatnonzero(counted))
             targets, weight, counted = targets[counted], weight[counted], counted[counted]
+        if not shuffled and self.drift is None:
+            note_order(self, targets[counted], labels=False)
         out = np.empty(len(targets))
         with learning_bar(len(targets), self.verbose) as parts:
             for rows, taken in self._parts(X, counted):

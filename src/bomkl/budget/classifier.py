@@ -13,6 +13,7 @@ from bomkl._change import change
 from bomkl._drawn_rows import Drawn
 from bomkl._labels import checked_classes, checked_labels
 from bomkl._online import OnlineClassifier
+from bomkl._row_order import note_order
 from bomkl._validation import check_as_many, check_bool, check_choice, check_class_weights, parameter_error
 from bomkl.budget.estimator import EngineEstimator
 from bomkl.budget.growth import with_another_class
@@ -265,6 +266,8 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
         if order is not None:
             X, y, indices = Drawn(X, order), y[order], indices[order]
             weights = None if weights is None else weights[order]
+        else:
+            note_order(self, indices if weights is None else indices[weights > 0], labels=True)
         X, update = self._rows_to_learn(X, indices, weights)
         if first:
             n_classes = len(self.classes_)

@@ -75,7 +75,7 @@ def _is_array(x: Any) -> bool:
 class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
     """An estimator around one compiled engine; subclasses supply the task."""
 
-    _learned: tuple[str, ...] = ("_engine", "_encoder")
+    _learned: tuple[str, ...] = ("_engine", "_encoder", "_order")
     _losses: tuple[str, ...]
     _default_combiner: Combiner
 
@@ -396,7 +396,8 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
     def __getstate__(self) -> dict[str, Any]:
         model = self._now()
         state: dict[str, Any] = dict(super(EngineEstimator, model).__getstate__())
-        state.pop("_numbers", None)  # made anew where it is needed
+        for name in ("_numbers", "_order"):  # made anew where they are needed
+            state.pop(name, None)
         if "_engine" in state:
             state["_engine"] = model._state()
         if "_encoder" in state:

@@ -12,6 +12,7 @@ from bomkl._change import change
 from bomkl._drawn_rows import Drawn
 from bomkl._labels import checked_numbers
 from bomkl._online import OnlineRegressor
+from bomkl._row_order import note_order
 from bomkl._validation import check_as_many, check_bool, check_not_negative, is_finite_number, parameter_error
 from bomkl.budget.estimator import EngineEstimator
 from bomkl.budget.per_row import Float
@@ -231,6 +232,8 @@ class BudgetMKLRegressor(OnlineRegressor, EngineEstimator):
         if order is not None:
             X, targets = Drawn(X, order), targets[order]
             weights = None if weights is None else weights[order]
+        else:
+            note_order(self, targets if weights is None else targets[weights > 0], labels=False)
         X, update = self._rows_to_learn(X, targets, weights)
         if first:
             self._start(self._kernel_list(), "regression", 1, X.dtype, seed, sparse=self._wide_and_sparse(X))

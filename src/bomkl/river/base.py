@@ -40,8 +40,9 @@ class NamedColumns:
 
     def _learning_frame(self, X: Any, labels: Iterable[Any], learn: Callable[[Self], None]) -> None:
         first = dict(zip(X.columns, X.iloc[0], strict=True))
-        if isinstance(self._columns.ready_for(first), Columns):
-            check_frame(X)
+        columns = self._columns.ready_for(first)
+        if isinstance(columns, Columns):
+            check_frame(X, columns.may_miss)
         self._learning(first, labels, learn)
 
     def _knows(self, label: Any) -> bool:

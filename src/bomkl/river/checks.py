@@ -6,9 +6,13 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from bomkl.tables.cells import is_gap
 
-def number(name: Any, value: Any) -> float:
-    """Read the number of a feature."""
+
+def number(name: Any, value: Any, may_miss: bool = False) -> float:
+    """Read the number of a feature; NaN for a missing value where there may be one."""
+    if may_miss and is_gap(value):
+        return math.nan
     try:
         found = float(value)
     except (TypeError, ValueError, OverflowError) as error:
@@ -29,17 +33,17 @@ def is_number(value: Any) -> bool:
         return False
 
 
-def check_numbers(x: Mapping[Any, Any]) -> None:
+def check_numbers(x: Mapping[Any, Any], may_miss: bool = False) -> None:
     """Refuse a row before anything is learned from it, its names included."""
     for name, value in x.items():
-        number(name, value)
+        number(name, value, may_miss)
 
 
-def check_frame(X: Any) -> None:
+def check_frame(X: Any, may_miss: bool = False) -> None:
     """Refuse rows before anything is learned from them."""
     for name in X.columns:
         for value in X[name]:
-            number(name, value)
+            number(name, value, may_miss)
 
 
 def check_label(label: Any) -> None:

@@ -23,6 +23,8 @@ class Columns:
     Names that come when all columns are taken share one by their hash, so that endless new names need no more memory.
     """
 
+    may_miss = False  # whether a later row may have missing values
+
     def __init__(self) -> None:
         self.places: dict[Any, int] = {}
 
@@ -33,7 +35,7 @@ class Columns:
         """
         if not self.places and not all(map(is_number, x.values())):
             return TableColumns(x)
-        check_numbers(x)
+        check_numbers(x, self.may_miss)
         return self
 
     def learn(self, names: Iterable[Any]) -> None:
@@ -79,14 +81,14 @@ class Columns:
         rows = np.zeros((len(X), self.width))
         for name in X.columns:
             if (place := self.place(name)) >= 0:
-                rows[:, place] += [number(name, value) for value in X[name]]
+                rows[:, place] += [number(name, value, self.may_miss) for value in X[name]]
         return rows
 
     def _numbers(self, x: Mapping[Any, Any]) -> NDArray[np.float64]:
         row = np.zeros(self.width)
         for name, value in x.items():
             if (place := self.place(name)) >= 0:
-                row[place] += number(name, value)
+                row[place] += number(name, value, self.may_miss)
         return row
 
 
@@ -99,6 +101,7 @@ class FixedColumns(Columns):
         The width.
     """
 
+    may_miss = True
     _told: int | None = None  # in pickles of earlier versions
     _warned = False
 

@@ -1,0 +1,127 @@
+"""NaN in arrays is a missing value: the same bits for any split, filled in as the cells of a table are."""
+
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+
+from bomkl import AutoMKLClassifier, AutoMKLRegressor, BudgetMKLClassifier, modelfile, river
+
+N = 400
+X, CLASSES = make_classification(N, 6, n_informative=5, n_redundant=0, n_classes=3, random_state=0)
+NUMBERS = X[:, 0] + X[:, 1] * X[:, 2]
+MISSING = np.random.default_rng(0).random(X.shape) < 0.1
+LATE = np.where(MISSING & (np.arange(N) >= 150)[:, None], np.nan, X)
+MODELS = {
+    "rows": (AutoMKLClassifier(60, random_state=0), CLASSES),
+    "rounds": (AutoMKLClassifier(60, update="rounds", random_state=0), CLASSES),
+    "drift": (AutoMKLClassifier(60, drift="adapt", random_state=0), CLASSES),
+    "numbers": (AutoMKLRegressor(60, random_state=0), NUMBERS),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("rows", [LATE, np.where(MISSING, np.nan, X)], ids=["late", "from the first rows"])
+def test_any_split_and_a_file_give_the_same_bits(name, rows, tmp_path):
+    model, y = MODELS[name]
+    whole = clone(model)
+    expected = whole.score_and_learn(rows, y)
+    cut, found = clone(model), []
+    for at, (begin, end) in enumerate(pairwise([0, 1, 9, 149, 150, 151, 160, 300, 301, N])):
+        part = rows[begin:end]
+        if end == begin + 1:
+            found.append(np.atleast_1d(cut.learn_one(part[0], y[begin])))
+        else:
+            found.append(cut.score_and_learn(sp.csr_matrix(part) if at % 2 else part, y[begin:end]))
+        modelfile.save(cut, tmp_path / "model.bomkl")
+        cut = modelfile.load(tmp_path / "model.bomkl")
+        cut.predict(rows[:20])  # changes nothing
+    if name == "numbers":
+        assert_array_equal(np.concatenate(found), expected)
+        assert_array_equal(cut.predict_interval(rows), whole.predict_interval(rows))
+    assert_array_equal(cut.predict(rows), whole.predict(rows))
+    if name == "rounds":  # whose file tells what it was when it was loaded
+        return
+    modelfile.save(whole, tmp_path / "whole.bomkl")
+    assert (tmp_path / "whole.bomkl").read_bytes() == (tmp_path / "model.bomkl").read_bytes()
+
+
+def test_rows_are_filled_as_those_of_a_table_are():
+    frame = pd.DataFrame(LATE, columns=list("abcdef"))
+    late = frame.iloc[150:].to_numpy()
+    model = AutoMKLRegressor(60, random_state=0)
+    found = clone(model).fit(LATE, NUMBERS).predict(late)
+    table = clone(model).fit(frame, NUMBERS).predict(frame.iloc[150:])
+    errors = [np.mean((each - NUMBERS[150:]) ** 2) for each in (found, table)]
+    assert errors[0] < 1.2 * errors[1] < 0.5 * NUMBERS.var()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_missing_values_may_come_in_rows_to_predict_only(name):
+    model, y = MODELS[name]
+    model = clone(model).fit(X, y)
+    before = model.__getstate__().keys()
+    found = model.predict(LATE)
+    assert np.isfinite(found.astype(float)).all()
+    assert_array_equal(found[:150], model.predict(X[:150]))
+    assert_allclose([model.predict_one(row) for row in LATE[150:170]], found[150:170], rtol=1e-6)
+    assert_array_equal(model.predict(sp.csr_matrix(LATE)), found)
+    assert model.__getstate__().keys() == before
+    assert len(model.explain(LATE[160]).columns) == 6
+
+
+def test_a_filled_cell_is_close_to_what_the_other_columns_say():
+    rows = np.random.default_rng(0).normal(size=(600, 2))
+    rows = np.column_stack([rows, rows.sum(axis=1)])
+    model = AutoMKLRegressor(100, random_state=0).fit(rows, rows[:, 2])
+    holes = np.where(np.arange(3) == 2, np.nan, rows[:50])
+    assert np.corrcoef(model.predict(holes), rows[:50, 2])[0, 1] > 0.95
+
+
+@pytest.mark.parametrize("kind", [AutoMKLClassifier, AutoMKLRegressor])
+def test_an_option_refuses_them_and_nothing_takes_infinity(kind):
+    y = CLASSES % 2
+    with pytest.raises(ValueError, match=r"Got NaN in row 15\d"):
+        kind(60, missing="refuse").fit(LATE, y)
+    with pytest.raises(ValueError, match="'missing' parameter"):
+        kind(60, missing="drop").fit(X, y)
+    with pytest.raises(ValueError, match="Got NaN in row 15"):
+        BudgetMKLClassifier().fit(LATE, y)
+    endless = LATE.copy()
+    endless[300, 2] = -np.inf
+    model = kind(60, random_state=0).fit(LATE, y)
+    for learn in (model.fit, model.partial_fit):
+        with pytest.raises(ValueError, match="Got -inf in row 300, column 2"):
+            learn(endless, y)
+    assert model.n_seen_ == N
+    assert model.__sklearn_tags__().input_tags.allow_nan
+    assert not kind(missing="refuse").__sklearn_tags__().input_tags.allow_nan
+
+
+def test_in_very_wide_rows_a_missing_value_is_a_zero():
+    wide = sp.random(200, 900, density=0.05, random_state=0, format="csr")
+    holes, zeros = wide.copy(), wide.copy()
+    holes.data[::9], zeros.data[::9] = np.nan, 0.0
+    model = AutoMKLClassifier(40, random_state=0)
+    expected = clone(model).fit(zeros, CLASSES[:200]).predict_proba(zeros)
+    for rows in (holes, holes.toarray()):
+        assert_array_equal(clone(model).fit(rows, CLASSES[:200]).predict_proba(rows), expected)
+
+
+def test_river_rows_may_have_none_after_the_first():
+    rows = [dict(zip("abcdef", row, strict=True)) for row in X.tolist()]
+    for at in range(150, N):
+        rows[at] |= {name: None for name, missing in zip("abcdef", MISSING[at], strict=True) if missing}
+    model = river.AutoMKLClassifier(60, seed=0)
+    hits = 0
+    for row, label in zip(rows, CLASSES, strict=True):
+        hits += model.predict_one(row) == label
+        model.learn_one(row, label)
+    assert hits > 0.5 * N
+    with pytest.raises(ValueError, match="finite"):
+        model.learn_one(rows[0] | {"a": float("inf")}, 1)
