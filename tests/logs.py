@@ -41,16 +41,16 @@ def write_log(folder, sizes=(80, 60, 60), snapshots=(), close=True):
     return log
 
 
-def model_of(folder, scratch):
+def model_of(folder):
     """The model that a service would go on with, as the bytes of its file, and what it knows of keys and rows."""
     service = open_service(str(folder), START, None, ServiceSettings())
     log = service._log
     with contextlib.closing(log):
-        modelfile.save(service._learner.estimator, scratch / "model.bomkl")
+        model = modelfile.to_bytes(modelfile.Model(service._learner.estimator))
         more = [
             str(service.ledger.columns),
             log.known("key:k"),
             log.waiting_row("late"),
             service._learner.monitor.figures(),
         ]
-        return (scratch / "model.bomkl").read_bytes(), str(more)
+        return model, str(more)

@@ -94,7 +94,7 @@ def test_a_damaged_log_is_named_and_left_as_it_is(folder, tmp_path, damage, mess
     with pytest.raises(LogError, match=rf"log.sqlite: .*{message}"):
         replayed(folder)
     with pytest.raises(LogError, match=rf"log.sqlite: .*{message}"):
-        model_of(folder, tmp_path)
+        model_of(folder)
     assert (folder / "log.sqlite").read_bytes() == before
 
 
@@ -103,7 +103,7 @@ def test_a_snapshot_of_another_log_is_refused(whole, tmp_path):
     (snapshot,) = Snapshots(str(whole / "snapshots")).list()
     shutil.copy(snapshot.path, tmp_path / "data" / "snapshots")
     with pytest.raises(LogError, match=r"140.bomkl: has learned another entry 2.*log.sqlite has"):
-        model_of(tmp_path / "data", tmp_path)
+        model_of(tmp_path / "data")
 
 
 def test_a_mark_of_another_log_is_refused(folder, tmp_path):
@@ -125,7 +125,7 @@ def test_damage_in_the_write_ahead_log_is_noticed_and_left_as_it_is(tmp_path):
     content[-100] ^= 1
     (tmp_path / "killed" / "log.sqlite-wal").write_bytes(content)
     with pytest.raises(LogError, match=r"acknowledged are missing. It ends with entry 2, .* 3 entries with 200 rows"):
-        model_of(tmp_path / "killed", tmp_path)
+        model_of(tmp_path / "killed")
     assert (tmp_path / "killed" / "log.sqlite-wal").read_bytes() == content
 
 
@@ -141,7 +141,7 @@ def test_an_entry_that_was_torn_before_it_was_acknowledged_is_no_damage(tmp_path
     for cut in (1, 100, 5000):
         (tmp_path / "killed" / "log.sqlite-wal").write_bytes(whole[:-cut])
         assert Log(str(tmp_path / "killed"), read_only=True).end.seq == 3
-    model_of(tmp_path / "killed", tmp_path)
+    model_of(tmp_path / "killed")
 
 
 # ------------------------------------------------------------ repair
@@ -160,7 +160,7 @@ def test_repair_cuts_off_at_the_last_good_entry_after_asking(folder, tmp_path):
     assert "rows\t80\n" in done.stdout
     assert (folder / "log.sqlite.damaged-1").read_bytes() == before
     write_log(tmp_path / "same", (80,))
-    assert model_of(folder, tmp_path) == model_of(tmp_path / "same", tmp_path)
+    assert model_of(folder) == model_of(tmp_path / "same")
     again = bomkl("replay", folder, "--repair", "--yes")
     assert again.exit_code == 0
     assert "nothing to repair" in again.stderr
@@ -169,21 +169,21 @@ def test_repair_cuts_off_at_the_last_good_entry_after_asking(folder, tmp_path):
 def test_repair_keeps_what_a_snapshot_has_learned(whole, tmp_path):
     folder = tmp_path / "data"
     shutil.copytree(whole / "snapshots", folder)
-    expected = model_of(folder, tmp_path)
+    expected = model_of(folder)
     change(folder, "DELETE FROM entries WHERE seq = 1")
-    assert model_of(folder, tmp_path) == expected  # a service goes on from the snapshot
+    assert model_of(folder) == expected  # a service goes on from the snapshot
     assert bomkl("replay", folder).exit_code == 1  # and a replay finds the damage
     done = bomkl("replay", folder, "--repair", "--yes")
     assert done.exit_code == 0, done.stderr
     assert "Entries 3 to 3 with 60 rows will be kept. The snapshot after entry 2 has learned" in done.stderr
-    assert model_of(folder, tmp_path) == expected
+    assert model_of(folder) == expected
 
 
 def test_repair_drops_rows_that_are_damaged_and_keeps_the_others(folder, tmp_path):
-    expected, _ = model_of(folder, tmp_path)
+    expected, _ = model_of(folder)
     change(folder, "UPDATE waiting SET cells = '[1, 2]'", "UPDATE facts SET value = '[9]' WHERE name = 'end'")
     assert bomkl("replay", folder, "--repair", "--yes").exit_code == 0
-    model, rest = model_of(folder, tmp_path)
+    model, rest = model_of(folder)
     assert model == expected
     assert "Known(seq=1, fingerprint='f', reply={'rows': 80" in rest
     assert "'late'" not in rest
@@ -225,14 +225,14 @@ def test_a_log_of_version_0_2_0_is_read_and_upgraded(tmp_path):
     shutil.copytree(OLD, folder)
     assert replayed(folder) == 40
     assert (folder / "log.sqlite").read_bytes() == (OLD / "log.sqlite").read_bytes()
-    model = model_of(folder, tmp_path)
+    model = model_of(folder)
     assert "Known(seq=1, fingerprint='f', reply={'rows': 20" in model[1]
-    assert model_of(folder, tmp_path) == model
+    assert model_of(folder) == model
     write_log(tmp_path / "same", (20, 12, 8))
-    assert model[0] == model_of(tmp_path / "same", tmp_path)[0]
+    assert model[0] == model_of(tmp_path / "same")[0]
     change(folder, "UPDATE entries SET body = replace(body, 'fine', 'nefi') WHERE seq = 2")
     with pytest.raises(LogError, match="the checksum of entry 2 is wrong"):
-        model_of(folder, tmp_path)
+        model_of(folder)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_damage_in_a_log_of_version_0_2_0_is_named_and_repaired(tmp_path, damage
     shutil.copytree(OLD, folder)
     change(folder, damage)
     with pytest.raises(LogError, match=rf"log.sqlite: entry \d.* is damaged: .*{message}"):
-        model_of(folder, tmp_path)
+        model_of(folder)
     done = bomkl("replay", folder, "--repair", "--yes")
     if "facts" not in damage:
         assert done.exit_code == 0, done.stderr
@@ -262,9 +262,9 @@ def test_a_snapshot_of_version_0_2_0_is_read(whole, tmp_path):
 
     folder = tmp_path / "data"
     shutil.copytree(whole / "snapshots", folder)
-    expected = model_of(folder, tmp_path)
+    expected = model_of(folder)
     (snapshot,) = Snapshots(str(folder)).list()
     model = modelfile.read(snapshot.path)
     notes = {name: value for name, value in model.notes.items() if name != "digest"}
     modelfile.save(model.estimator, snapshot.path, notes)
-    assert model_of(folder, tmp_path) == expected
+    assert model_of(folder) == expected

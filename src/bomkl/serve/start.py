@@ -121,11 +121,15 @@ def stored_columns(log: Log) -> Columns | None:
     return None if log.fact("columns") is None else _checked(log, "columns", Columns)
 
 
+_FACTS: dict[type, TypeAdapter[Any]] = {kind: TypeAdapter(kind) for kind in (Start, Columns)}
+
+
 def _checked(log: Log, name: str, kind: type[_Fact]) -> _Fact:
     """Read a fact; it must have the fields of a class, and their types."""
     try:
         stored = kind(**(log.fact(name) or {}))
-        return TypeAdapter(kind).validate_json(json.dumps(asdict(stored)), strict=True)
+        checked: _Fact = _FACTS[kind].validate_json(json.dumps(asdict(stored)), strict=True)
+        return checked
     except ValidationError as error:
         wrong = error.errors()[0]
         problem = f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}"
