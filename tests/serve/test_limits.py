@@ -246,8 +246,17 @@ def test_a_port_in_use_is_named_before_anything_is_written(tmp_path):
 
 def test_other_host_names_are_refused_on_loopback(serving):
     with serving() as client:
-        assert client.get("/v1/state", headers={"host": "evil.example"}).status_code == 421
-        for host in ("localhost:8000", "127.0.0.1", "127.0.0.1:1", "[::1]:8000", "[::1]"):
+        for host in (
+            "evil.example",
+            "127.0.0.1:80@evil.com",
+            "localhost:x",
+            "localhost.evil.com",
+            "[::1]x",
+            "::1:80",
+            "",
+        ):
+            assert client.get("/v1/state", headers={"host": host}).status_code == 421
+        for host in ("localhost:8000", "LOCALHOST", "127.0.0.1", "127.0.0.1:1", "[::1]:8000", "[::1]"):
             assert client.get("/v1/state", headers={"host": host}).status_code == 200
 
 

@@ -23,7 +23,7 @@ class Growth:
     def __init__(
         self, names: Iterable[str], codes: Codes, targets: Float, weight: Float, task: Task, seed: int
     ) -> None:
-        self.outputs = targets.shape[1]
+        self.outputs, self.share = targets.shape[1], 0.0  # of the work that is done
         self._parts = {name: GROWING[name](codes, targets, weight, task, seed % 2**64) for name in names}
 
     def __deepcopy__(self, memo: Any) -> None:
@@ -31,6 +31,7 @@ class Growth:
 
     def advance(self, share: float) -> None:
         """Go on until such a share of the work is done."""
+        self.share = share
         for each in self._parts.values():
             each.advance(share)
 

@@ -38,7 +38,13 @@ def tend_trees(learner: RowLearner, begun: int, run: Mapper) -> None:
 def work_on_trees(learner: RowLearner, seen: int) -> None:
     """Grow as much of the trees that are to take their places next as is due at a row count."""
     begun, within = learner.schedule.next_growth(learner.seen), learner.schedule.rows_to_grow
-    _growth_from(learner, begun).advance((seen - begun + 1) / (within + 1))
+    share = (seen - begun + 1) / (within + 1)
+    before = learner.growth
+    if before is not None and before.outputs != learner.outputs and share < 2 * before.share:
+        # A new class makes the work done so far useless. If it began anew at once, all of it would be done for every
+        # row of a stream of new classes. Beginning anew when the share has doubled, it is done at most twice more.
+        return
+    _growth_from(learner, begun).advance(share)
 
 
 def _growth_from(learner: RowLearner, begun: int) -> Growth:

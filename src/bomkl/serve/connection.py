@@ -3,11 +3,53 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from dataclasses import dataclass
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+try:
+    import resource
+except ImportError:  # not a POSIX system
+    resource = None  # type: ignore[assignment]
+
+_MOST_CONNECTIONS = 1000
+_RESERVED = 32  # descriptors for the log, snapshots and whatever else has to be opened
+_BATCHES = 4  # of connections that may be accepted before the first of them can be closed
 _HEADER_SECONDS = 30.0
 _HEADER_BYTES = 2**16
+
+
+@dataclass(frozen=True)
+class Room:
+    """Connections for which there are file descriptors.
+
+    Parameters
+    ----------
+    connections : int
+        Connections that are kept; beyond it, a new one takes the place of one that is idle.
+    at_once : int
+        Connections that are accepted at once.
+    """
+
+    connections: int
+    at_once: int
+
+    @classmethod
+    def of_process(cls) -> Room:
+        """Take as many descriptors as the process may have."""
+        if resource is None:
+            return cls(_MOST_CONNECTIONS, 100)
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = _RESERVED + 2 * _MOST_CONNECTIONS
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            with contextlib.suppress(ValueError, OSError):
+                most = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+                resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+                soft = most
+        spare = wanted - _RESERVED if soft == resource.RLIM_INFINITY else max(soft - _RESERVED, 2 * _BATCHES)
+        at_once = max(min(spare // (2 * _BATCHES), 100), 1)
+        return cls(min(spare - _BATCHES * at_once, _MOST_CONNECTIONS), at_once)
 
 
 class Connection(HttpToolsProtocol):
@@ -16,14 +58,18 @@ class Connection(HttpToolsProtocol):
     Without them, a thousand clients that send nothing would keep out all others, and one header could fill the memory.
     """
 
+    room = Room(_MOST_CONNECTIONS, 100)
     _waiting: asyncio.TimerHandle | None = None
+    _heard = 0.0  # when something came last
     _in_header = False
     _header_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Expect a request."""
         super().connection_made(transport)
+        self._heard = self.loop.time()
         self._expect_header()
+        self._make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Expect nothing more."""
@@ -34,6 +80,7 @@ class Connection(HttpToolsProtocol):
         """Take what came; a header that does not end is refused."""
         if self._in_header:  # data in which one begins do not count: a long body may come before it
             self._header_bytes += len(data)
+        self._heard = self.loop.time()
         super().data_received(data)
         if self.transport.is_closing():
             return
@@ -60,6 +107,16 @@ class Connection(HttpToolsProtocol):
         self._in_header = False
         self._stop_waiting()
         super().on_headers_complete()
+
+    def _make_room(self) -> None:
+        """Close the connection that has been idle for longest if there are too many: it must not keep others out."""
+        if len(self.connections) <= self.room.connections:
+            return
+        idle = [each for each in self.connections if isinstance(each, Connection) and each._is_idle()]
+        min(idle, key=lambda each: each._heard)._give_up()
+
+    def _is_idle(self) -> bool:
+        return (self.cycle is None or self.cycle.response_complete) and not self.transport.is_closing()
 
     def _expect_header(self) -> None:
         self._waiting = self.loop.call_later(_HEADER_SECONDS, self._give_up)

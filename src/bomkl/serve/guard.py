@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
+import re
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -18,6 +19,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_LOOPBACK_HOST = re.compile(rb"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{0,5})?", re.IGNORECASE)
 _OPEN = ("/", "/healthz", "/page.css", "/page.js", "/plotly.min.js", "/icon.svg")  # no data in them
 _CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
@@ -132,9 +134,7 @@ class Guard:
     def _refusal(self, path: str, headers: dict[bytes, bytes]) -> tuple[int, str, str] | None:
         if self._token is None:
             # A page of another site could reach a service on loopback through a name of its own (DNS rebinding).
-            host = headers.get(b"host", b"").decode("latin-1").rsplit("]", 1)[0].lstrip("[")
-            name = host if host in LOOPBACK else host.rsplit(":", 1)[0]
-            if name not in LOOPBACK:
+            if not _LOOPBACK_HOST.fullmatch(headers.get(b"host", b"")):
                 return 421, "Host", f"Host must be one of {', '.join(LOOPBACK)} unless the service has a token."
             return None
         if path in _OPEN:

@@ -140,11 +140,11 @@ class Learner:
         """Labels and their probabilities, among the classes that were known before these rows."""
         if not known:
             return [None] * len(margins), np.full(len(margins), np.nan)
-        classes = self.classes()
+        classes, before = self.classes(), set(known)
         scores = np.column_stack([-margins / 2, margins / 2]) if margins.ndim == 1 else margins.copy()
         if len(known) == 1:
             return known * len(margins), np.full(len(margins), np.nan)
-        scores[:, [label not in known for label in classes]] = -np.inf
+        scores[:, [label not in before for label in classes]] = -np.inf
         best = scores.argmax(axis=1)
         labels: list[Any] = [classes[at] for at in best]
         if margins.ndim == 1:  # no side was taken, which counts as a mistake

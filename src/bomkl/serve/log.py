@@ -85,7 +85,7 @@ class Log:
         self._mark = Mark(f"{self.path}.end")
         self._state = self._before = _State()
         self._db = sqlite3.connect(":memory:")
-        with contextlib.ExitStack() as undo, explained(self.path, lambda: self._db):
+        with contextlib.ExitStack() as undo, self.explained():
             marked = self._mark.read() if checked else None
             undo.callback(lambda: self._db.close())
             if there:
@@ -177,6 +177,10 @@ class Log:
             )
         if marked.seq >= self.start.seq and self.place_of(marked.seq) != marked:
             raise self._damaged(f"entry {marked.seq} is not the one that {self._mark.path} tells of", marked.digest)
+
+    def explained(self, doing: str = "") -> contextlib.AbstractContextManager[None]:
+        """Name the log and the place in errors of SQLite."""
+        return explained(self.path, lambda: self._db, doing)
 
     def _damaged(self, problem: str, needle: object = None) -> LogError:
         return damaged(self.path, problem, needle)
@@ -282,7 +286,7 @@ class Log:
         """Return the place after each entry, its time, its rows in the form of the log, and the rows before it."""
         place = after
         while True:
-            with explained(self.path, lambda: self._db, f"entry {place.seq + 1}: "):
+            with self.explained(f"entry {place.seq + 1}: "):
                 part = self._db.execute(
                     "SELECT seq, last_row, at, digest, CAST(body AS BLOB) FROM entries WHERE seq > ? "
                     "ORDER BY seq LIMIT 16",

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import errno
 import glob
+import logging
 import os
 import signal
 import socket
@@ -19,15 +20,17 @@ import uvicorn
 from bomkl._files import BusyError, locked
 from bomkl.progress import progress_bar
 from bomkl.serve.app import make_app
-from bomkl.serve.connection import Connection
+from bomkl.serve.connection import Connection, Room
 from bomkl.serve.errors import LogError
 from bomkl.serve.guard import LOOPBACK
 from bomkl.serve.log import Log
 from bomkl.serve.logfile import log_path
+from bomkl.serve.reports import Sparing
 from bomkl.serve.service import Service, ServiceSettings, learned
 from bomkl.serve.snapshots import Snapshots
 from bomkl.serve.start import Start, catch_up, newest, set_up
 
+_sparing = Sparing()
 _SWITCH_SECONDS = 0.0005  # how long a thread may hold the interpreter while another waits; requests wait that long
 
 
@@ -124,12 +127,13 @@ def open_service(folder: str, start: Start, model_file: str | None, settings: Se
     with progress_bar(behind, "learning the rows after the last snapshot", "row") as bar:
 
         def note(entries: list[Any], predictions: list[list[Any]]) -> None:
-            log.begin()
-            for entry, made in zip(entries, predictions, strict=True):
-                bar.update(len(made))
-                if entry.seq in unanswered:
-                    log.set_reply(entry.seq, learned(entry, made))
-            log.commit()
+            with log.explained(f"entry {entries[-1].seq}: "):
+                log.begin()
+                for entry, made in zip(entries, predictions, strict=True):
+                    bar.update(len(made))
+                    if entry.seq in unanswered:
+                        log.set_reply(entry.seq, learned(entry, made))
+                log.commit()
 
         catch_up(learner, log, note)
     return Service(folder, log, learner, settings)
@@ -146,10 +150,16 @@ class _Server(uvicorn.Server):
 
 def config_of(app: Any, **changes: Any) -> uvicorn.Config:
     """Tell uvicorn how to serve an application; tests change some of it."""
-    settings = {"timeout_graceful_shutdown": 30, "limit_concurrency": 1000}
-    return uvicorn.Config(
+    room = Connection.room = Room.of_process()
+    # beyond the connections that are kept, requests get status 503
+    most = room.connections + 4 * room.at_once
+    settings = {"timeout_graceful_shutdown": 30, "limit_concurrency": most, "backlog": room.at_once}
+    config = uvicorn.Config(
         app, http=Connection, log_level="warning", access_log=False, server_header=False, **(settings | changes)
     )
+    for name in ("uvicorn.error", "asyncio"):
+        logging.getLogger(name).addFilter(_sparing)
+    return config
 
 
 async def _run(service: Service, app: Any, host: str, sockets: list[socket.socket]) -> None:

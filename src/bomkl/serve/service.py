@@ -29,6 +29,7 @@ from bomkl.serve.errors import RefusedError
 from bomkl.serve.learner import BULK_BATCH, MICRO_BATCH, Learner
 from bomkl.serve.ledger import Ledger
 from bomkl.serve.log import Known, Log
+from bomkl.serve.reports import report
 from bomkl.serve.snapshots import Snapshots
 from bomkl.serve.start import takes_tables
 from bomkl.serve.work import Work
@@ -265,7 +266,7 @@ class Service:
         try:
             self.ledger.rollback()
         except sqlite3.Error as error:  # also reading fails; the next transaction will tell
-            print(f"bomkl: the log cannot be read: {error}", file=sys.stderr)
+            report("the log cannot be read", error)
         with self._lock:
             for work in stored:
                 if work.entry is not None:
@@ -417,7 +418,7 @@ class Service:
             self.snapshot_failure = None
         except (OSError, ValueError) as error:  # the log has everything; the next snapshot may succeed
             self.snapshot_failure = str(error)
-            print(f"bomkl: no snapshot could be written: {error}", file=sys.stderr)
+            report("no snapshot could be written", error)
 
     def _replies_stored(self, seq: int) -> bool:
         """Wait until replies of entries up to a snapshot are in the log: a restart from it will not make them again."""
@@ -441,7 +442,7 @@ def learned(entry: Entry, predictions: list[Any]) -> dict[str, Any]:
 
 def disk_error(error: sqlite3.Error) -> RefusedError:
     """Tell what a failed write to the log means for the client."""
-    print(f"bomkl: the log cannot be written: {error}", file=sys.stderr)
+    report("the log cannot be written", error)
     return RefusedError(
         507, f"The log cannot be written ({error}). Nothing was learned; try again later.", retry_after=5
     )
