@@ -490,3 +490,14 @@ def test_of_rows_that_cost_the_same_the_oldest_is_replaced(dtype):
     weights = np.where(np.arange(20) == 0, 2.0, 1.0)
     model.partial_fit(rows, np.arange(20) % 2, classes=[0, 1], sample_weight=weights)
     assert sorted(model.support_vectors_.argmax(axis=1)) == [0, *range(2, 20)]
+
+
+def test_the_forgetron_only_shrinks_whatever_rounding_does_to_huge_sums():
+    rng = np.random.default_rng(229)
+    X = rng.normal(size=(60, 2))
+    X[rng.random(60) < 0.1] *= 1e75
+    y = rng.integers(2, size=60)
+    y[:2] = 0, 1
+    model = BudgetMKLClassifier([Linear()], Forgetron(), budget=5, random_state=0)
+    model.partial_fit(X, y, sample_weight=np.where(np.arange(60) < 20, 1000.0, 1.0))
+    assert np.abs(model.dual_coef_[0]).max() <= 1000

@@ -11,8 +11,13 @@ inline double shrink(double a, double b, double q, bool may_grow) {
     if (a + b + q <= 0) return 1;
     if (a == 0) return -q / b;
     const double root = std::sqrt(b * b - 4 * a * q);
-    return (may_grow && a < 0 ? -b - root : -b + root) / (2 * a);
+    if (std::isinf(root)) return std::sqrt(-q) / std::sqrt(a);  // beside such an a and q, b is nothing
+    const double phi = (may_grow && a < 0 ? -b - root : -b + root) / (2 * a);
+    return phi > 0 ? phi : -q / b;  // beside such a b, a is nothing
 }
+
+// Kernel values and what they sum up to may be close to the largest number; the damage has to stay one.
+inline constexpr double kLargest = 1e300;
 
 struct Learner : Rule {
     static constexpr const char* name = "Forgetron";
@@ -32,10 +37,12 @@ struct Learner : Rule {
         if (!over_budget) return;
         const double sigma = std::fabs(support.coef(0));
         const double mu = std::copysign(1.0, support.coef(0)) * support.score_of_oldest();
-        const double a = sigma * sigma - 2 * sigma * mu, b = 2 * sigma;
-        const double phi = shrink(a, b, progress.damage - 15.0 / 32.0 * progress.mistakes, may_grow);
+        const double a = std::clamp(sigma * sigma - 2 * sigma * mu, -kLargest, kLargest), b = 2 * sigma;
+        // the damage never exceeds 15/32 of the mistakes before, but for the rounding of numbers that are huge
+        const double q = std::min(progress.damage - 15.0 / 32.0 * progress.mistakes, -0.25);
+        const double phi = shrink(a, b, q, may_grow);
         support.scale(phi);
-        progress.damage += a * phi * phi + b * phi;
+        progress.damage = std::clamp(progress.damage + (a * phi * phi + b * phi), -kLargest, kLargest);
         support.drop(0);
     }
 };

@@ -191,6 +191,9 @@ def pa_step(largest: float, example: Example) -> float:
 LARGEST_UNIT_COEFFICIENT = 1e6
 """Where BPA-S stops coefficients that grow because k(x, x) counts as 1 and is larger."""
 
+LARGEST_DAMAGE = 1e300
+"""Where the Forgetron's damage stops, which sums of kernel values close to the largest number could take beyond it."""
+
 
 def add_or_replace(f: Expansion, x: Vector, coefficient: float, unit_norm: bool = False) -> None:
     """Add a row; at the budget it takes over the projection of the row that costs least to drop (BPA-S).
@@ -226,9 +229,11 @@ def forgetron(f: Expansion, example: Example, learner: Forgetron) -> None:
         if len(f.rows) > f.budget:
             sigma = abs(f.coefficients[0])
             mu = sign(f.coefficients[0]) * f(f.rows[0])
-            a, b = sigma**2 - 2 * sigma * mu, 2 * sigma
-            phi = forgetron_shrinkage(a, b, f.damage - 15 / 32 * f.errors, learner.may_grow)
-            f.damage += a * phi**2 + b * phi
+            a, b = min(max(sigma**2 - 2 * sigma * mu, -LARGEST_DAMAGE), LARGEST_DAMAGE), 2 * sigma
+            # the damage never exceeds 15/32 of the mistakes before, but for the rounding of numbers that are huge
+            q = min(f.damage - 15 / 32 * f.errors, -0.25)
+            phi = forgetron_shrinkage(a, b, q, learner.may_grow)
+            f.damage = min(max(f.damage + (a * phi**2 + b * phi), -LARGEST_DAMAGE), LARGEST_DAMAGE)
             f.scale(phi)
             f.drop(0)
 
@@ -243,7 +248,10 @@ def forgetron_shrinkage(a: float, b: float, q: float, may_grow: bool = False) ->
     if a == 0:
         return -q / b
     root = math.sqrt(b * b - 4 * a * q)
-    return (-b - root if may_grow and a < 0 else -b + root) / (2 * a)
+    if math.isinf(root):
+        return math.sqrt(-q) / math.sqrt(a)  # beside such an a and q, b is nothing
+    phi = (-b - root if may_grow and a < 0 else -b + root) / (2 * a)
+    return phi if phi > 0 else -q / b  # beside such a b, a is nothing
 
 
 def bounded_gradient_descent(f: Expansion, example: Example, learner: BOGD) -> None:
