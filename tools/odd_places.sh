@@ -34,7 +34,8 @@ fi
 # The interpreter of .venv, or one of the same version if others may not run it, as in the home of root
 version=$(.venv/bin/python -c "import sys; print(sys.version_info[:2])")
 for python in "$(readlink -f .venv/bin/python)" /usr/bin/python3; do
-    [ "$("${ordinary[@]}" "$python" -c "import sys; print(sys.version_info[:2])" 2> /dev/null)" != "$version" ] || break
+    found=$("${ordinary[@]}" sh -c '"$0" -c "import sys; print(sys.version_info[:2])"' "$python" 2> /dev/null || true)
+    [ "$found" != "$version" ] || break
 done
 
 copy_sources() {
