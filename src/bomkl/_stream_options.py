@@ -69,6 +69,9 @@ class StreamOptions:
     as_tables : bool, default=False
         Whether a block of a table is a dict of columns, for the estimators and `bomkl.tables`: arrays of numbers and
         lists of texts. Rows whose columns have no names are always a matrix.
+    new_columns : {"learn", "ignore", "refuse"}, default="learn"
+        With ``as_tables``: whether columns that were not in the first row are handed on, left out and counted in
+        ``stream.ignored``, or an error.
     """
 
     format: str | None = None
@@ -93,6 +96,7 @@ class StreamOptions:
     block_rows: int = 4096
     flush_seconds: float = 0.2
     as_tables: bool = False
+    new_columns: Literal["learn", "ignore", "refuse"] = "learn"
 
     def __post_init__(self) -> None:
         owner = "open_stream"
@@ -105,6 +109,7 @@ class StreamOptions:
         check_choice(owner, "categorical", self.categorical, ("vocabulary", "hash", "error"))
         check_choice(owner, "on_bad_line", self.on_bad_line, ("stop", "skip"))
         check_bool(owner, "as_tables", self.as_tables)
+        check_choice(owner, "new_columns", self.new_columns, ("learn", "ignore", "refuse"))
         check_not_negative(owner, "flush_seconds", self.flush_seconds)
         if self.missing not in ("error", "skip", "keep") and not is_finite_number(self.missing):
             raise parameter_error(owner, "missing", "'error', 'skip', 'keep' or a finite number", self.missing)

@@ -36,6 +36,11 @@ class Fingerprint:
             The rows.
         """
         for name, values in _series(block):
+            if name.startswith("column ") and name not in self._sums:  # a column begins with its first value
+                first = next((row for row, cell in enumerate(values) if not _is_missing(cell)), len(values))
+                if first == len(values):
+                    continue
+                values = values[first:]
             self._sums[name] = checksum(values, self._sums.get(name, 0))
 
     def to_dict(self) -> dict[str, int]:

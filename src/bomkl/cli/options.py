@@ -65,6 +65,7 @@ _ROW_HELP: dict[str, tuple[str, str | None]] = {
     "buckets": ("For convert: number of features that all hashed columns share.", None),
     "zero_based": ("svmlight indices start at 0.", None),
     "n_features": ("Number of svmlight features.", "found by a first pass"),
+    "new_columns": ("What to do with columns that were not in the first row: learn, ignore or refuse.", None),
     "on_bad_line": ("What to do with a line that cannot be read: stop, or skip it and count it.", None),
 }
 _RENAMED = {"n_features": "features"}
@@ -171,7 +172,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         for name, group in groups.items():
             values[name] = group(**{each.name: values.pop(each.name) for each in fields(group)})
         try:
-            with stopped_by_signals(), open_outputs(), plain_warnings():
+            with stopped_by_signals(), open_outputs(), plain_warnings(), table_notices():
                 function(**values)
                 with naming("standard output"):
                     sys.stdout.flush()
@@ -233,6 +234,31 @@ def open_outputs() -> Iterator[None]:
             yield
         finally:
             sys.stdout, sys.stderr = before
+
+
+@contextlib.contextmanager
+def table_notices() -> Iterator[None]:
+    """Say at the end, once, what of the tables could not be used, and in how many rows."""
+    from bomkl.tables.notices import TableWarning
+
+    found: dict[str, int] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", TableWarning)
+        shown = warnings.showwarning
+
+        def note(message: Warning | str, *details: Any, **more: Any) -> None:
+            if isinstance(message, TableWarning):
+                for each in message.notices:
+                    found[each.text] = found.get(each.text, 0) + each.rows
+            else:
+                shown(message, *details, **more)
+
+        warnings.showwarning = note
+        try:
+            yield
+        finally:
+            for text, rows in found.items():
+                say(printable(f"bomkl: {in_options(text)} Rows: {rows}."))
 
 
 class _Closed(io.TextIOBase):
@@ -364,5 +390,6 @@ def in_options(message: str) -> str:
     """
     for name, option in _OPTION_NAMES.items():
         message = message.replace(name, option)
+    message = re.sub(r"declare types=\{(.*): 'category'\}", r"use --strings \1", message)
     owner = r"The '(\w+)' parameter of open_stream"
     return re.sub(owner, lambda found: "--" + found[1].replace("_", "-"), message)

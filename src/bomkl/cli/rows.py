@@ -60,12 +60,15 @@ def open_for_learning(
     from bomkl.streams import StreamError, open_stream
 
     classify, grows = is_classifier(estimator), takes_new_classes(estimator)
+    arguments = stream_arguments(settings.rows, takes_tables(estimator))
+    if not hasattr(estimator, "new_columns") and arguments.get("new_columns", "learn") == "learn":
+        arguments["new_columns"] = "ignore"  # a Budget model has no room for them
     stream = open_stream(
         inputs,
         target="class" if classify else "number",
         schema=schema,
         **dataclasses.asdict(pipe),
-        **stream_arguments(settings.rows, takes_tables(estimator)),
+        **arguments,
     )
     if schema is not None:
         return stream
@@ -106,8 +109,7 @@ def open_for_predicting(
         raise ValueError(f"{path}: has not learned from any row yet, so it cannot predict.")
     if "format" not in chosen:
         trained.pop("format", None)  # other files may have another format
-    if schema is None:
-        schema = _schema_of_estimator(estimator)
+    schema = _schema_of_estimator(estimator) if schema is None else with_kinds(schema, estimator)
     if {"label", "weight"} & chosen.keys():
         schema = dataclasses.replace(schema, label=None, weight=None)
     classify = is_classifier(estimator)
@@ -136,6 +138,21 @@ def _schema_of_estimator(estimator: Any) -> Schema:
     told = {"category": "text", None: "unknown"}
     columns = tuple(Column(str(name), told.get(kind, kind)) for name, kind in kinds.items())
     return Schema(len(columns), columns)
+
+
+def with_kinds(schema: Schema, estimator: Any) -> Schema:
+    """Tell what columns hold that had not shown it, if the estimator knows."""
+    encoder = getattr(estimator, "encoder_", None)
+    if schema.columns is None or encoder is None:
+        return schema
+    kinds, told = encoder.kinds_, {"category": "text"}
+    columns = tuple(
+        dataclasses.replace(each, kind=told.get(kinds[each.name], kinds[each.name]))
+        if each.kind == "unknown" and kinds.get(each.name) is not None
+        else each
+        for each in schema.columns
+    )
+    return dataclasses.replace(schema, columns=columns)
 
 
 def label_kind_of(estimator: Any) -> Any:
@@ -178,7 +195,9 @@ def report_odd_texts(estimator: Any) -> None:
 
 
 def report_skipped(stream: Stream) -> None:
-    """Say how many bad lines were skipped, if any."""
+    """Say how many bad lines were skipped, and which columns, if any."""
     if stream.skipped:
         first = printable(in_options(str(stream.first_skipped)))
         say(f"bomkl: {stream.skipped} bad lines were skipped; the first: {first}")
+    for name, rows in stream.ignored.items():
+        say(printable(f"bomkl: The column {name!r} is ignored: it was not there in the first row. Rows: {rows}."))

@@ -58,6 +58,8 @@ class RunSettings:
             estimator.set_params(random_state=self.seed)
             if texts := self._text_columns():
                 estimator.set_params(types=dict.fromkeys(texts, "category"))
+            if "new_columns" in self.rows and hasattr(estimator, "new_columns"):
+                estimator.set_params(new_columns=self.rows["new_columns"])
             for name, text in self.parameters.items():
                 set_parameter(estimator, name, text)
             estimator._check_parameters()

@@ -72,7 +72,8 @@ def _reader(settings: RunSettings, inputs: list[str], regression: bool) -> RowRe
     parts = tuple(file_partitions(inputs, stream.options))
     next(iter(stream))  # shows what the columns hold, unless one has had no value yet
     schema = stream.schema
-    if schema is None or schema.columns is None or any(column.kind == "unknown" for column in schema.columns):
+    ragged = any(part.format == "jsonl" for part in parts)  # rows of which may bring columns at any time
+    if schema is None or schema.columns is None or ragged or any(each.kind == "unknown" for each in schema.columns):
         schema = open_stream(inputs, target=target, **stream_arguments(settings.rows, True)).scan()
     schema = dataclasses.replace(schema, label_kind="number") if regression else schema
     return RowReader(parts, stream.options, dataclasses.replace(schema, classes=None))

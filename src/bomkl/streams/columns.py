@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -20,8 +22,6 @@ from bomkl.streams.schema import Column, Kind, Schema
 from bomkl.tables import cells as cell_types
 
 Refuse = Callable[..., None]
-_WRONG = {"number": "not a number", "boolean": "neither true nor false", "date": "not a date"}
-_ADVICE = "Skip such lines with on_bad_line='skip', or take the whole column as texts with 'strings'."
 
 
 def infer_column(name: str, cells: Cells, options: StreamOptions, file: str) -> Column:
@@ -45,29 +45,30 @@ def first_value(cells: Cells) -> int | None:
     return next((row for row, cell in enumerate(cells) if not is_missing(cell)), None)
 
 
-def decide_column(column: Column, cells: Cells, options: StreamOptions) -> Column:
-    """Tell from its first value what a column of a table holds: so blocks of any size agree."""
+def decide_column(column: Column, cells: Cells, options: StreamOptions, typed: bool) -> Column:
+    """Tell from its first value what a column of a table holds: so blocks of any size agree.
+
+    In a format without types, texts may be numbers.
+    """
     row = first_value(cells)
     if column.kind != "unknown" or row is None:
         return column
-    return replace(column, kind="text" if column.name in options.strings else _kind_of(cells, row))
+    return replace(column, kind="text" if column.name in options.strings else _kind_of(cells, row, typed))
 
 
-def _kind_of(cells: Cells, row: int) -> Kind:
-    typed = isinstance(cells, np.ndarray)  # texts of a table with types are texts even if they look like numbers
+def _kind_of(cells: Cells, row: int, typed: bool) -> Kind:
     if isinstance(cells, np.ndarray) and cells.dtype.kind != "O":
         kinds: dict[str, Kind] = {"f": "number", "M": "date"}
         return kinds.get(cells.dtype.kind, "text")
-    if not typed and not isinstance(cells[row], bool) and _is_number(cells[row]):
+    typed = typed or isinstance(cells, np.ndarray)
+    if not typed and _is_number(cells[row]):
         return "number"
     kind = cell_types.kind_of(cells[row])
-    return kind if kind == "boolean" or kind == "date" else "text"
+    return "text" if kind is None or kind == "category" else kind
 
 
 def widen_column(column: Column, cells: Cells, options: StreamOptions, file: str) -> Column:
     """Add the values of some more cells to what is known of a column."""
-    if options.as_tables:
-        return decide_column(column, cells, options)
     if column.kind != "vocabulary":
         return column
     new = sorted({text_of(cell) for cell in cells if not is_missing(cell)} - set(column.values))
@@ -122,28 +123,61 @@ def table_columns(
     lines: Lines,
     options: StreamOptions,
     bad: BadLines,
+    typed: bool,
 ) -> dict[str, Cells]:
-    """Columns of a table's rows as they are: arrays of numbers, lists of texts with None for gaps, and dates."""
-    columns = _checked_columns(cells, schema, options, file)
+    """Columns of a table's rows: arrays of numbers and dates, and lists of cells with None for those that are missing.
+
+    The model decides what a cell means that is not of the kind of its column.
+    """
     refuse, missing = _reports(cells, keep, file, lines, options, bad)
     found: dict[str, Cells] = {}
-    for column in columns:
-        values = cells[column.name]
-        if column.kind == "number":
-            found[column.name] = _numbers(values, column.name, options, refuse, missing)
-        elif isinstance(values, np.ndarray) and values.dtype.kind == "M":
+    for column in schema.columns or ():
+        values = cells.get(column.name)
+        if values is None:
+            values = [None] * len(lines)
+        if isinstance(values, np.ndarray) and values.dtype.kind == "M":
             found[column.name] = values
-        elif column.kind in ("boolean", "date"):
-            found[column.name] = _checked_cells(values, column, refuse, missing)
+        elif column.kind == "number" and (numbers := _all_numbers(values, typed)) is not None:
+            found[column.name] = _finite(numbers, column.name, options, refuse, missing)
         else:
-            texts = []
-            for row, cell in enumerate(values):
-                gap = is_missing(cell)
-                if gap:
-                    missing(row, column.name)
-                texts.append(None if gap else cell if isinstance(cell, bool) else text_of(cell))
-            found[column.name] = texts
+            found[column.name] = [
+                _cell(cell, row, column, options, typed, refuse, missing) for row, cell in enumerate(values)
+            ]
     return found
+
+
+def _all_numbers(cells: Cells, typed: bool) -> NDArray[np.float64] | None:
+    """Numbers of cells that are all numbers or missing; None where there are others."""
+    if typed and isinstance(cells, list) and any(isinstance(cell, str | bool) for cell in cells):
+        return None
+    numbers = plain_numbers(cells)
+    if numbers is None and not typed:
+        with suppress(ValueError, TypeError):
+            numbers = np.array([to_number(cell) for cell in cells], dtype=np.float64)
+    return numbers
+
+
+def _cell(
+    cell: Any, row: int, column: Column, options: StreamOptions, typed: bool, refuse: Refuse, missing: Any
+) -> Any:
+    if cell is None or cell != cell or (not typed and is_missing(cell)):
+        missing(row, column.name)
+        fill = not isinstance(options.missing, str) and column.kind == "number"
+        return options.missing if fill else None
+    if column.kind == "number" and not typed and isinstance(cell, str):
+        with suppress(ValueError):
+            cell = to_number(cell)
+    if isinstance(cell, int | float) and not isinstance(cell, bool) and not _is_finite(cell):
+        refuse(row, column.name, "not a finite number")
+        return None
+    return cell.strip() if isinstance(cell, str) else cell
+
+
+def _is_finite(cell: int | float) -> bool:
+    try:
+        return math.isfinite(float(cell))
+    except OverflowError:
+        return False
 
 
 def _checked_columns(cells: dict[str, Cells], schema: Schema, options: StreamOptions, file: str) -> tuple[Column, ...]:
@@ -191,7 +225,17 @@ def _numbers(
             try:
                 numbers[row] = to_number(cell)
             except (ValueError, TypeError):
-                _refuse_kind(row, name, "number", refuse) if options.as_tables else refuse(row, name, _WRONG["number"])
+                refuse(row, name, "not a number")
+    return _finite(numbers, name, options, refuse, missing)
+
+
+def _finite(
+    numbers: NDArray[np.float64],
+    name: str,
+    options: StreamOptions,
+    refuse: Refuse,
+    missing: Callable[[int, str], None],
+) -> NDArray[np.float64]:
     if not np.isfinite(numbers).all():
         for at in np.flatnonzero(np.isinf(numbers)):
             refuse(int(at), name, "not a finite number")
@@ -200,32 +244,6 @@ def _numbers(
             if options.missing != "keep":
                 numbers[at] = 0.0 if isinstance(options.missing, str) else options.missing
     return numbers
-
-
-def _checked_cells(
-    cells: Cells, column: Column, refuse: Refuse, missing: Callable[[int, str], None]
-) -> list[bool | str | None]:
-    """Truth values, or dates as they are, which the model reads."""
-    found: list[bool | str | None] = []
-    for row, cell in enumerate(cells):
-        value = None
-        if is_missing(cell):
-            missing(row, column.name)
-        else:
-            try:
-                if column.kind == "boolean":
-                    value = bool(cell_types.truth(cell))
-                else:
-                    cell_types.days(cell)
-                    value = cell
-            except ValueError:
-                _refuse_kind(row, column.name, column.kind, refuse)
-        found.append(value)
-    return found
-
-
-def _refuse_kind(row: int, name: str, kind: Kind, refuse: Refuse) -> None:
-    refuse(row, name, f"{_WRONG[kind]}, although the first value of this column is", _ADVICE)
 
 
 def _hashed(cells: Cells, name: str, buckets: int, missing: Callable[[int, str], None]) -> sparse.csr_array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Any, NamedTuple, Protocol
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from bomkl._stream_options import StreamOptions
+from bomkl._validation import nearest
 from bomkl.streams.columns import (
     decide_column,
     encode_columns,
@@ -20,9 +22,10 @@ from bomkl.streams.columns import (
     widen_column,
 )
 from bomkl.streams.errors import BadLineError, BadLines, StreamError
-from bomkl.streams.labels import Cells, Lines, label_kind, read_labels, read_weights, whole_if_possible
+from bomkl.streams.labels import Cells, Lines, is_missing, label_kind, read_labels, read_weights, whole_if_possible
 from bomkl.streams.reading import listed
-from bomkl.streams.schema import Schema
+from bomkl.streams.schema import Column, Schema
+from bomkl.tables.notices import Notices
 
 
 class Rows(NamedTuple):
@@ -63,6 +66,9 @@ class Part(Protocol):
     def widen(self, schema: Schema, options: StreamOptions) -> Schema:
         """Make room in a schema for what these rows hold: more features, more values."""
 
+    def extend(self, schema: Schema, options: StreamOptions, ignored: Counter[str]) -> Schema:
+        """Take columns of a table into a schema that are new, or count the rows in which they are left out."""
+
     def encode(self, schema: Schema, options: StreamOptions, bad: BadLines) -> Rows:
         """Turn the rows into features and labels; rows that cannot be read are reported and left out."""
 
@@ -93,6 +99,10 @@ class Matrix:
     def widen(self, schema: Schema, options: StreamOptions) -> Schema:
         """Make room in a schema."""
         return schema if options.n_features else replace(schema, n_features=max(schema.n_features, self._width()))
+
+    def extend(self, schema: Schema, options: StreamOptions, ignored: Counter[str]) -> Schema:
+        """Leave the schema as it is."""
+        return schema
 
     def encode(self, schema: Schema, options: StreamOptions, bad: BadLines) -> Rows:
         """Turn the rows into features and labels."""
@@ -197,6 +207,12 @@ class Table:
 
     def widen(self, schema: Schema, options: StreamOptions) -> Schema:
         """Make room in a schema."""
+        if options.as_tables:
+            columns = (
+                decide_column(each, self.cells[each.name], options, self.typed) if each.name in self.cells else each
+                for each in schema.columns or ()
+            )
+            return replace(schema, columns=tuple(columns))
         known = {column.name: column for column in schema.columns or ()}
         other = {self.label, self.weight, *options.ignore}
         for name in self.cells:
@@ -209,18 +225,60 @@ class Table:
         buckets = options.buckets if any(column.kind == "hash" for column in known.values()) else 0
         return replace(schema, columns=tuple(known.values()), buckets=buckets).sized()
 
+    @property
+    def typed(self) -> bool:
+        """Whether a text is a text, even if it looks like a number."""
+        return self.ragged
+
+    def _new(self, schema: Schema, options: StreamOptions) -> list[str]:
+        known = {column.name for column in schema.columns or ()} | schema.left_out
+        known |= {name for name in (schema.label, self.label, self.weight, *options.ignore) if name is not None}
+        return [name for name in self.cells if name not in known]
+
+    def extend(self, schema: Schema, options: StreamOptions, ignored: Counter[str]) -> Schema:
+        """Take new columns into a schema, or count the rows in which they are left out."""
+        new = self._new(schema, options) if options.as_tables and schema.columns is not None else []
+        if not new:
+            return schema
+        if options.new_columns == "refuse":
+            raise StreamError(
+                f"{self.file}: the columns {listed(new)} were not there before; leave them out with 'ignore'"
+            )
+        if options.new_columns == "ignore":
+            for name in new:
+                ignored[name] += sum(not is_missing(cell) for cell in self.cells[name])
+            return schema
+        columns = (*(schema.columns or ()), *(Column(name, "unknown") for name in new))
+        return replace(schema, columns=columns).sized()
+
     def encode(self, schema: Schema, options: StreamOptions, bad: BadLines) -> Rows:
         """Turn the rows into features and labels."""
         schema = replace(schema, label=self.label or schema.label, weight=self.weight or schema.weight)
         keep = np.ones(len(self.lines), dtype=bool)
-        cells = self.cells
-        if self.ragged:
-            absent: Cells = [None] * len(self.lines)
-            cells = cells | {column.name: absent for column in schema.columns or () if column.name not in cells}
-        encode = table_columns if options.as_tables else encode_columns
-        X = encode(cells, schema, keep, self.file, self.lines, options, bad)
+        X: Any
+        if options.as_tables:
+            if schema.columns is None:
+                raise StreamError(f"{self.file}: is a table, but features without names are needed")
+            if not self.ragged:
+                self._note_absent(schema, options)
+            X = table_columns(self.cells, schema, keep, self.file, self.lines, options, bad, self.typed)
+        else:
+            cells = self.cells
+            if self.ragged:
+                absent: Cells = [None] * len(self.lines)
+                cells = cells | {column.name: absent for column in schema.columns or () if column.name not in cells}
+            X = encode_columns(cells, schema, keep, self.file, self.lines, options, bad)
         weights = None if self.weight is None else self.cells[self.weight]
         return _finish(X, self.label_cells, weights, schema, keep, self.file, self.lines, options, bad)
+
+    def _note_absent(self, schema: Schema, options: StreamOptions) -> None:
+        """Warn of columns that a file does not have, whose values are missing then."""
+        notices = Notices()
+        for column in schema.columns or ():
+            if column.name not in self.cells:
+                like = nearest(column.name, self._new(schema, options))
+                notices.absent(column.name, len(self.lines), like)
+        notices.warn()
 
     def split(self, row: int) -> tuple[Table | None, Table]:
         """Cut before a row."""
@@ -239,8 +297,8 @@ class Table:
     def decide(self, schema: Schema, options: StreamOptions) -> Schema:
         """Take columns for what their value in the first row is."""
         columns = tuple(
-            decide_column(column, self.cells[column.name][:1], options) if column.name in self.cells else column
-            for column in schema.columns or ()
+            decide_column(each, self.cells[each.name][:1], options, self.typed) if each.name in self.cells else each
+            for each in schema.columns or ()
         )
         return replace(schema, columns=columns)
 

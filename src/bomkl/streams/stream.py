@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -21,6 +23,7 @@ from bomkl.streams.parts import Part, Rows
 from bomkl.streams.reading import Reading
 from bomkl.streams.schema import Label, Schema
 from bomkl.streams.sources import Lines, Source, expand, open_source
+from bomkl.tables.notices import TableWarning
 
 _MOST_CLASSES = 1000
 
@@ -130,6 +133,7 @@ class Stream:
         self.options = options
         self.schema = schema
         self._bad = getattr(sources[0], "bad", None) or BadLines(options.on_bad_line == "skip")
+        self.ignored: Counter[str] = Counter()  # rows with a value in new columns that were left out
         self._parts: Iterator[Part] | None = None  # of a source that cannot be read twice
         self._seen: list[Part] = []  # parts of it that `scan` looked at and no block has used yet
         self._failed: StreamError | None = None  # what `scan` found after them
@@ -178,6 +182,11 @@ class Stream:
         Schema
             What was found.
         """
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TableWarning)  # they come again when the rows are read
+            return self._scan(look_ahead, classes, adjust)
+
+    def _scan(self, look_ahead: int, classes: bool, adjust: Callable[[Schema], Schema] | None) -> Schema:
         bad = BadLines(self.options.on_bad_line == "skip")
         if self.rewindable:
             parts = self._read(bad)
@@ -192,6 +201,8 @@ class Stream:
                 if self.schema is None:
                     self.schema = part.infer(self.options)
                     self.schema = self.schema if adjust is None else adjust(self.schema)
+                if self.rewindable:
+                    self.schema = part.extend(self.schema, self.options, Counter())
                 if self.rewindable or not self.options.as_tables:
                     self.schema = part.widen(self.schema, self.options)
             if wanted and len(found) <= _MOST_CLASSES:
@@ -275,7 +286,7 @@ class Stream:
 
     def _rows(self) -> Iterator[Rows]:
         if self.rewindable:
-            self._bad = BadLines(self.options.on_bad_line == "skip")
+            self._bad, self.ignored = BadLines(self.options.on_bad_line == "skip"), Counter()
             parts = self._read(self._bad)
         else:
             if self._parts is None:
@@ -286,6 +297,7 @@ class Stream:
         for part in parts:
             if self.schema is None:
                 self.schema = part.infer(self.options)
+            self.schema = part.extend(self.schema, self.options, self.ignored)
             yield from self._decided(part)
 
     def _decided(self, part: Part) -> Iterator[Rows]:
@@ -335,7 +347,8 @@ def _join(rows: list[Rows]) -> Block:
     first = rows[0].X
     X: Any
     if isinstance(first, dict):
-        X = {name: _joined([each.X[name] for each in rows]) for name in first}
+        names = dict.fromkeys(name for each in rows for name in each.X)
+        X = {name: _joined([each.X.get(name, [None] * each.n_rows) for each in rows]) for name in names}
     elif sparse.issparse(first):
         X = sparse.csr_array(sparse.vstack([each.X for each in rows]))
     else:

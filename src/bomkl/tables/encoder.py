@@ -248,7 +248,8 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
     def kinds_(self) -> dict[Any, Kind | None]:
         """What the columns hold."""
         check_is_fitted(self)
-        return {column.name: getattr(column, "kind", None) for column in self._learned.columns}
+        kinds = {column.name: column.kind for column in self._learned.columns}
+        return {name: kinds[name] for name in self._learned.names}
 
     def first_categories(self) -> dict[Any, str]:
         """Give the first category that was learned from in each column of categories.

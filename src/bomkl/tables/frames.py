@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -248,34 +248,52 @@ def _of_dicts(rows: Sequence[Any]) -> Table:
     return replace(table, n_first=len(rows[0]))
 
 
-_NESTED = (Mapping, list, tuple)
-_MOST_LEVELS = 20
+_MOST_VALUES = 10_000  # of a row with lists or objects
 
 
-def flat(row: Mapping[Any, Any]) -> Mapping[Any, Any]:
-    """Give a row without objects and lists in it: their values have names with dots.
+def flat(row: Mapping[Any, Any], ignore: Collection[str] = ()) -> Mapping[Any, Any]:
+    """Give the values inside objects and lists columns of their own; an empty list or object has none.
+
+    Parameters
+    ----------
+    row : mapping
+        A row, which may hold objects and lists.
+    ignore : collection of str, default=()
+        Keys to leave out if they hold objects or lists, with all that is in them.
+
+    Returns
+    -------
+    mapping
 
     Examples
     --------
-    >>> flat({"size": 3, "place": {"city": "Oslo", "at": [59.9, 10.7]}})
-    {'size': 3, 'place.city': 'Oslo', 'place.at.0': 59.9, 'place.at.1': 10.7}
+    >>> flat({"y": 1, "user": {"age": 30, "tags": ["new", "vip"]}})
+    {'y': 1, 'user.age': 30, 'user.tags.0': 'new', 'user.tags.1': 'vip'}
     """
-    if not any(isinstance(value, _NESTED) for value in row.values()):
+    if not any(isinstance(value, Mapping | list | tuple) for value in row.values()):
         return row
     found: dict[Any, Any] = {}
-    for name, value in row.items():
-        _flatten(name, value, found, _MOST_LEVELS)
+    left: list[Iterator[tuple[Any, Any]]] = [iter(row.items())]
+    names: list[Any] = [None]
+    while left:
+        for key, value in left[-1]:
+            name = key if names[-1] is None else f"{names[-1]}.{key}"
+            nested = isinstance(value, Mapping | list | tuple)
+            if nested and name in ignore:
+                continue
+            if nested:
+                names.append(name)
+                left.append(iter(value.items()) if isinstance(value, Mapping) else enumerate(value))
+                break
+            if name in found:
+                raise TableError(f"two values have the name {str(name)[:80]!r}")
+            found[name] = value
+            if len(found) > _MOST_VALUES:
+                raise TableError(f"more than {_MOST_VALUES} values")
+        else:
+            left.pop()
+            names.pop()
     return found
-
-
-def _flatten(name: Any, value: Any, found: dict[Any, Any], levels: int) -> None:
-    if not isinstance(value, _NESTED):
-        found[name] = value
-        return
-    if not levels:
-        raise TableError(f"The column {str(name)[:80]!r} must have at most {_MOST_LEVELS} levels of objects and lists.")
-    for key, each in value.items() if isinstance(value, Mapping) else enumerate(value):
-        _flatten(f"{name}.{key}", each, found, levels - 1)
 
 
 def _of_array(values: Any) -> Cells:

@@ -63,6 +63,7 @@ class Update:
             self.targets_seen,
             self.before.n_rows + self.n_rows,
             self.early,
+            (*self.before.names, *(each.name for each in self.columns[len(self.before.columns) :])),
         )
 
 
@@ -86,6 +87,9 @@ class Learned:
         Rows learned.
     early : EarlyRows or None, default=None
         The rows learned, of an encoder that grows; None where it no longer does.
+    names : tuple, default=()
+        Names of the columns in the order in which they were met. `columns` are in the order of their numbers, which
+        follows from the values alone.
     """
 
     columns: list[Column | Undecided]
@@ -95,6 +99,7 @@ class Learned:
     targets_seen: TargetSums
     n_rows: int
     early: EarlyRows | None = None
+    names: tuple[Any, ...] = ()
 
     @classmethod
     def begin(
@@ -131,8 +136,9 @@ class Learned:
             plain = plain and ((grows and kind is None) or (kind in ("number", "boolean") and not missing))
         places = 0 if plain and at else _places(columns, one_hot)  # plain numbers stay what they are
         nothing = np.zeros(n_targets)
-        early = EarlyRows() if grows else None
-        return cls(columns, OneHot(at, places), Filling(), [], TargetSums(0, 0.0, nothing, nothing), 0, early)
+        early, sums = EarlyRows() if grows else None, TargetSums(0, 0.0, nothing, nothing)
+        columns.sort(key=lambda column: not _is_laid_out(column))
+        return cls(columns, OneHot(at, places), Filling(), [], sums, 0, early, tuple(table.first_names))
 
     def with_room(self, one_hot: int, widest: int) -> Learned:
         """Give what has learned nothing yet, with room for the columns that have begun early enough.
@@ -149,8 +155,9 @@ class Learned:
         n_targets = len(self.targets_seen.sums)
         width = one_hot + sum(column_width(each.kind, n_targets) for each in self.columns if isinstance(each, Column))
         columns: list[Column | Undecided] = []
+        waiting: list[Column | Undecided] = []
         at = 0
-        for column in self.columns:
+        for column in sorted(self.columns, key=_turn):
             own = column_width(column.kind, n_targets)
             fresh = Undecided(column.name, at, own, n_targets, _limit(column))
             if isinstance(column, Column):
@@ -159,12 +166,14 @@ class Learned:
                 columns.append(fresh.decided(column.kind, _first_number(table.columns[column.name])))
                 width += own
             else:
-                columns.append(replace(column, at=at))
+                waiting.append(column)
                 continue
             at += own
         nothing = np.zeros(n_targets)
-        sums = TargetSums(0, 0.0, nothing, nothing)
-        return Learned(columns, OneHot(at, _places(columns, one_hot)), Filling(), [], sums, 0, EarlyRows())
+        sums, one_hot = TargetSums(0, 0.0, nothing, nothing), _places(columns, one_hot)
+        return Learned(
+            [*columns, *waiting], OneHot(at, one_hot), Filling(), [], sums, 0, EarlyRows(), self.names
+        )
 
     @property
     def waits(self) -> bool:
@@ -335,6 +344,7 @@ class Learned:
             "n_rows": self.n_rows,
             "grows": self.early is not None,
             "early": None if self.early is None else self.early.state(),
+            "names": list(self.names),
         }
 
     @classmethod
@@ -376,7 +386,21 @@ class Learned:
             TargetSums(int(seen["rows"]), float(seen["shift"]), sums, squares),
             int(state["n_rows"]),
             early,
+            _names(state, columns),
         )
+
+
+def _names(state: dict[str, Any], columns: list[Column | Undecided]) -> tuple[Any, ...]:
+    own = [column.name for column in columns]
+    names = tuple(state.get("names", own))
+    if len(names) != len(own) or set(names) != set(own):
+        raise TableError("the names of the columns do not fit the columns")
+    return names
+
+
+def _turn(column: Column | Undecided) -> tuple[Any, ...]:
+    """Where a column comes among all: those in use stay in their order, others follow by their first values."""
+    return (1, column.birth, str(column.name)) if isinstance(column, Undecided) else (0,)
 
 
 def _is_laid_out(column: Column | Undecided) -> bool:
