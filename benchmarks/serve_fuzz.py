@@ -39,7 +39,7 @@ def _json(content: Any) -> tuple[str, bytes]:
 
 
 def _cell(chance: random.Random) -> tuple[str, bytes]:
-    bad = chance.choice([True, "x", [], {}, [1], {"a": 1}, "1.0", float("nan"), float("inf"), 10**400])
+    bad = chance.choice(["x" * 20_000, [float("nan")], float("nan"), float("inf"), 10**400])
     row = {"a": 0.5, "b": 0.5} | {chance.choice("ab"): bad}
     return _json({"row": row, "y": 1} if chance.random() < 0.5 else {"rows": [GOOD["row"], row], "y": [1, 0]})
 
@@ -51,7 +51,7 @@ def _label(chance: random.Random) -> tuple[str, bytes]:
 
 
 def _names(chance: random.Random) -> tuple[str, bytes]:
-    names = chance.choice([["a"], ["a", "b", "c"], [], ["A", "b"], ["a", ""], ["\x00", "b"], ["x" * 5000, "b"]])
+    names = chance.choice([[], ["a", ""], ["x" * 5000, "b"]])
     return _json({"row": dict.fromkeys(names, 1.0), "y": 1})
 
 

@@ -56,7 +56,7 @@ class TableRows:
             self._encoder = TableEncoder(self.types, self._target).begin(table, self._grows_from(table))
             self._take_names()
         if self._new_columns == "refuse":
-            known = set(self._encoder.kinds_)
+            known = {*self._encoder.kinds_, *(table.first_names if first else ())}
             if new := [name for name in table.columns if name not in known]:
                 raise TableError(
                     f"The column {new[0]!r} was not there before, and new_columns='refuse' takes no new ones. The "
@@ -76,7 +76,7 @@ class TableRows:
     def _take_names(self) -> None:
         """Take over the names of the columns that the encoder has met."""
         names = list(self._encoder.kinds_)
-        self.n_features_in_ = len(names)
+        self.n_features_in_ = self._encoder.n_features_in_
         if all(isinstance(name, str) for name in names):
             self.feature_names_in_ = np.array(names, dtype=object)
 

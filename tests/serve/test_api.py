@@ -187,8 +187,9 @@ def test_texts_dates_and_gaps_are_learned_in_any_groups(serving, stream, tmp_pat
                 client.learn(rows[begin : begin + size], names[begin : begin + size])
             kinds = [column["kind"] for column in client.state()["columns"]]
             assert kinds == ["number", "number", "category", "boolean", "date", "number"]
-            for column, cell in (("a", "x"), ("city", 1), ("paid", 2), ("day", "today"), ("late", True)):
-                assert client.learn([{**rows[0], column: cell}], ["no"], 422)["field"] == f"rows[0].{column}"
+            for column, cell in (("a", "x"), ("city", 1), ("paid", 2), ("day", "today"), ("late", True), ("new", 1)):
+                client.learn([{**rows[0], column: cell}], ["no"])
+            assert client.state()["refused"] == 0
             assert client.ask("/v1/predict", {"row": rows[0]})["prediction"] in ("no", "yes")
             models.append(client.get("/v1/model").content)
     assert models[0] == models[1] == models[2]
@@ -254,3 +255,24 @@ def test_documentation_needs_no_other_host(serving):
         paths = client.get("/openapi.json").json()["paths"]
     names = ("predict", "learn", "label", "state", "model", "events")
     assert set(paths) == {"/metrics", "/healthz", *(f"/v1/{name}" for name in names)}
+
+
+def test_columns_come_and_go_as_told(serving, stream, tmp_path):
+    rows, labels = stream
+    late = [row if at < 30 else {"b": row["b"], "c": {"d": [row["a"]]}} for at, row in enumerate(rows)]
+    models = []
+    for number, size in enumerate((1, 64)):
+        with serving(tmp_path / str(number)) as client:
+            for begin in range(0, 200, size):
+                client.learn(late[begin : begin + size], labels[begin : begin + size])
+            assert [column["name"] for column in client.state()["columns"]] == ["a", "b", "c.d.0"]
+            assert client.ask("/v1/predict", {"row": {"b": 1.0, "never": "seen"}})["prediction"] in (0, 1)
+            models.append(client.get("/v1/model").content)
+    assert models[0] == models[1]
+    with serving(tmp_path / "ignore", start=Start(budget=30, new_columns="ignore")) as client:
+        client.learn(late, labels)
+        assert [column["name"] for column in client.state()["columns"]] == ["a", "b"]
+    with serving(tmp_path / "refuse", start=Start(budget=30, new_columns="refuse")) as client:
+        client.learn(late[:30], labels[:30])
+        assert client.learn(late[29:], labels[29:], 422)["field"] == "rows[1].c.d.0"
+        assert client.state()["rows"] == 30

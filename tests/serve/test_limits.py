@@ -32,15 +32,12 @@ WRONG = [
     ({"row": {"a": 1.0, "b": 2.0}, "y": 2**70}, 422, "y"),
     ({"row": {"a": 1.0, "b": 2.0}, "y": 1, "z": 1}, 422, "z"),
     ({"row": {}, "y": 1}, 422, "row"),
-    ({"row": {"a": 1.0}, "y": 1}, 422, "row.b"),
-    ({"row": {"a": 1.0, "b": 2.0, "c": 3.0}, "y": 1}, 422, "row.c"),
-    ({"row": {"a": 1.0, "b": True}, "y": 1}, 422, "row.b"),
-    ({"row": {"a": 1.0, "b": {"c": 1}}, "y": 1}, 422, "row.b"),
     ({"row": {"a": 1.0, "b": "x" * 20_000}, "y": 1}, 422, "row.b"),
     ({"row": {"a": 1.0, "b": 10**400}, "y": 1}, 422, "row.b"),
     (b'{"row": {"a": 1, "b": NaN}, "y": 1}', 422, "row.b"),
     (b'{"row": {"a": 1, "b": 1e999}, "y": 1}', 422, "row.b"),
-    ({"rows": [GOOD["row"], {"a": 1.0, "b": "x"}], "y": [1, 1]}, 422, "rows[1].b"),
+    ({"rows": [GOOD["row"], {"a": 1.0, "b": 10**400}], "y": [1, 1]}, 422, "rows[1].b"),
+    ({"row": {"a": 1.0, "b" * 300: 2.0}, "y": 1}, 422, "row"),
     ({"rows": [GOOD["row"]], "y": [1, 1]}, 422, "body"),
     ({"rows": [], "y": []}, 422, "rows"),
     ({"rows": [GOOD["row"]] * 10_001, "y": [1] * 10_001}, 413, "rows"),
@@ -88,7 +85,7 @@ def test_bodies_are_bounded(serving, monkeypatch):
 def test_lines_are_named(serving):
     with serving() as client:
         client.ask("/v1/learn", GOOD)
-        lines = json.dumps(GOOD) + "\n\n" + json.dumps({"row": {"a": 1.0, "b": "x"}, "y": 1})
+        lines = json.dumps(GOOD) + "\n\n" + json.dumps({"row": {"a": 1.0, "b": 10**400}, "y": 1})
         headers = {"content-type": "application/x-ndjson"}
         for body, field in ((lines, "line 3.row.b"), ("{}\n{", "line 1.row"), ("\n\n", "body")):
             response = client.post("/v1/learn", content=body, headers=headers)

@@ -37,6 +37,9 @@ def serve(
     budget: Annotated[int, typer.Option(min=1, help="Largest number of rows that an empty model may store.")] = 1000,
     drift: Annotated[str | None, typer.Option(help="adapt: an empty model follows drift.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the random numbers of an empty model.")] = 0,
+    new_columns: Annotated[
+        str, typer.Option(help="What to do with columns that were not in the first row: learn, ignore or refuse.")
+    ] = "learn",
     snapshot_every: Annotated[int, typer.Option(min=1, help="Rows between snapshots.")] = 10_000,
     keep_log: Annotated[
         int | None,
@@ -77,10 +80,12 @@ def serve(
         raise UsageError(f"--task must be auto, classify or regress. Got {task!r} instead.")
     if drift not in (None, "adapt"):
         raise UsageError(f"--drift must be adapt. Got {drift!r} instead.")
+    if new_columns not in ("learn", "ignore", "refuse"):
+        raise UsageError(f"--new-columns must be learn, ignore or refuse. Got {new_columns!r} instead.")
     if token is not None and (not token or not token.isascii() or not token.isprintable() or " " in token):
         raise UsageError("--token must be printable ASCII characters without spaces.")
     settings = ServiceSettings(snapshot_every, keep_log, label_timeout, max_waiting, max_queued)
-    start = Start(FRESH, task, budget, drift, seed)
+    start = Start(FRESH, task, budget, drift, seed, new_columns)
     run(data, start, None if model == FRESH else model, settings, host, port, token)
 
 

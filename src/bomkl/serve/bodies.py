@@ -26,6 +26,7 @@ from bomkl.serve.arrow import read_arrow
 from bomkl.serve.bulk import are_plain_cells, is_plain_body, plain_lines
 from bomkl.serve.columns import LONGEST_NAME, LONGEST_TEXT, MOST_COLUMNS
 from bomkl.serve.errors import RefusedError, beside, wrong
+from bomkl.tables.frames import flat
 
 JSON, NDJSON, ARROW = "application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream"
 MOST_ROWS = 10_000
@@ -38,6 +39,8 @@ Label = StrictBool | StrictInt | Finite | Annotated[StrictStr, StringConstraints
 
 
 def _few_columns(row: Any) -> Any:
+    """Turn objects and lists in a row into columns, of which there must not be too many."""
+    row = flat(row) if isinstance(row, dict) else row
     if isinstance(row, dict) and len(row) > MOST_COLUMNS:
         raise ValueError(f"A row must have at most {MOST_COLUMNS} columns. Got {len(row)} instead.")
     return row

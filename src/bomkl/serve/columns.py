@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bomkl.serve.errors import RefusedError, wrong
-from bomkl.tables.cells import LARGEST, days, is_gap, kind_of, truth
+from bomkl.tables.cells import LARGEST, is_gap, kind_of
 
 MOST_COLUMNS = 10_000
 LONGEST_NAME = 200
@@ -23,10 +23,6 @@ MOST_CLASSES = 1000
 
 _LABELS = {bool: "boolean", int: "integer", str: "string", float: "number"}
 _RULES = {
-    "number": "be a finite number, or null",
-    "boolean": "be true or false, or null",
-    "category": "be a text, or null",
-    "date": "be a date such as 2024-02-29 or 2024-02-29T12:00Z, or null",
     "boolean label": "be true or false, as the labels before",
     "integer label": "be a whole number, as the labels before",
     "string label": "be a text, as the labels before",
@@ -53,6 +49,8 @@ class Columns:
         Whether a first label such as 1.5 or 2.0 says that labels are numbers to regress on.
     tables : bool, default=False
         Whether the model takes texts, dates and gaps; otherwise all cells must be numbers.
+    new_columns : {"learn", "ignore", "refuse"}, default="learn"
+        What to do with columns that were not in the first row.
     """
 
     kinds: dict[str, str | None]
@@ -61,19 +59,23 @@ class Columns:
     closed: bool = False
     numbers: bool = True
     tables: bool = False
+    new_columns: str = "learn"
 
     @classmethod
-    def of(cls, row: Mapping[str, Any], where: str, task: str, tables: bool) -> Columns:
+    def of(cls, row: Mapping[str, Any], where: str, task: str, tables: bool, new_columns: str = "learn") -> Columns:
         """Take the columns from the first row; `task` is "auto", "classify" or "regress"."""
         if not 0 < len(row) <= MOST_COLUMNS:
             raise wrong(where, f"have 1 to {MOST_COLUMNS} columns", len(row))
-        for name in row:
-            if not 0 < len(name) <= LONGEST_NAME:
-                raise wrong(where, f"have names of 1 to {LONGEST_NAME} characters", name)
-        return cls(dict.fromkeys(row), "number" if task == "regress" else None, numbers=task == "auto", tables=tables)
+        kinds: dict[str, str | None] = {_checked_name(name, where): None for name in row}
+        labels = "number" if task == "regress" else None
+        return cls(kinds, labels, numbers=task == "auto", tables=tables, new_columns=new_columns)
 
-    def cells(self, rows: Sequence[Mapping[str, Any]], where: Sequence[str]) -> tuple[list[list[Any]], Columns]:
+    def cells(
+        self, rows: Sequence[Mapping[str, Any]], where: Sequence[str], learn: bool = True
+    ) -> tuple[list[list[Any]], Columns]:
         """Check rows and put their cells in order; also returns what is known of the columns afterwards.
+
+        What a cell means that is not of the kind of its column, the model decides.
 
         Parameters
         ----------
@@ -81,20 +83,28 @@ class Columns:
             The rows.
         where : sequence of str
             What messages call each row.
+        learn : bool, default=True
+            Whether to take new columns in; otherwise they are left out.
         """
-        names = list(self.kinds)
         known = self.kinds.keys()
-        for row, place in zip(rows, where, strict=True):
-            if row.keys() != known:
-                _refuse_names(row, names, place)
         kinds = dict(self.kinds)
+        for row, place in zip(rows, where, strict=True):
+            if row.keys() == known:
+                continue
+            if not self.tables and (absent := [name for name in self.kinds if name not in row]):
+                _refuse_absent(absent[0], list(self.kinds), place)
+            for name in row:
+                if name not in kinds:
+                    if self.new_columns == "refuse":
+                        _refuse_new(name, list(self.kinds), place)
+                    if learn and self.tables and self.new_columns == "learn" and len(kinds) < MOST_COLUMNS:
+                        kinds[_checked_name(name, place)] = None
         by_column = []
-        for name in names:
-            cells = [row[name] for row in rows]
-            kind = kinds[name]
-            if kind is None:
-                kind = kinds[name] = next((kind_of(cell) for cell in cells if not is_gap(cell)), None)
-            self._check_column(cells, kind, name, where)
+        for name in kinds:
+            cells = [row.get(name) for row in rows]
+            if kinds[name] is None:
+                kinds[name] = next((kind_of(cell) for cell in cells if not is_gap(cell)), None)
+            self._check_column(cells, name, where)
             by_column.append(cells)
         ordered = [list(row) for row in zip(*by_column, strict=True)]
         return ordered, self if kinds == self.kinds else replace(self, kinds=kinds)
@@ -129,15 +139,14 @@ class Columns:
             return checked, self
         return checked, replace(self, labels=kind, classes=[*self.classes, *new])
 
-    def _check_column(self, cells: list[Any], kind: str | None, name: str, where: Sequence[str]) -> None:
-        if kind == "number" and set(map(type, cells)) == {float}:
+    def _check_column(self, cells: list[Any], name: str, where: Sequence[str]) -> None:
+        types = set(map(type, cells))
+        if types == {float} or (self.tables and int not in types):
             return  # they are finite: other numbers do not get past the body
         for cell, place in zip(cells, where, strict=True):
-            if self.tables and is_gap(cell):
-                continue
-            if kind is None or not _fits(cell, kind):
-                raise wrong(f"{place}.{name}", _RULES[kind or "number"], cell)
-            if not self.tables and isinstance(cell, str):
+            if type(cell) is int and not math.isfinite(_float(cell)):
+                raise wrong(f"{place}.{name}", "be a finite number, or null", cell)
+            if not self.tables and (cell is None or isinstance(cell, str)):
                 raise wrong(f"{place}.{name}", "be a number", cell)
 
     def input(self, rows: Sequence[Sequence[Any]]) -> Any:
@@ -147,7 +156,8 @@ class Columns:
         give the same model in whatever groups they come. Where all are floats, an array says the same.
         """
         if self.tables:
-            columns = zip(*rows, strict=True)
+            width = len(self.kinds)
+            columns = zip(*(_padded(row, width) for row in rows), strict=True)
             return {
                 name: np.array(cells) if set(map(type, cells)) == {float} else list(cells)
                 for name, cells in zip(self.kinds, columns, strict=True)
@@ -164,17 +174,15 @@ class Columns:
         return asdict(self)
 
 
-def _fits(cell: Any, kind: str) -> bool:
-    """Tell whether a cell is of the kind of its column."""
-    if kind == "number":
-        return type(cell) in (int, float) and math.isfinite(_float(cell))
-    if kind == "category":
-        return isinstance(cell, str)
-    try:
-        value = truth(cell) if kind == "boolean" else days(cell)
-    except ValueError:
-        return False
-    return not (type(cell) in (int, float) or math.isnan(value))
+def _padded(row: Sequence[Any], width: int) -> Sequence[Any]:
+    """Give a row that came before some of the columns as many cells as there are columns."""
+    return row if len(row) == width else [*row, *[None] * (width - len(row))]
+
+
+def _checked_name(name: str, where: str) -> str:
+    if not 0 < len(name) <= LONGEST_NAME:
+        raise wrong(where, f"have names of 1 to {LONGEST_NAME} characters", name)
+    return name
 
 
 def _float(value: int | float) -> float:
@@ -184,20 +192,14 @@ def _float(value: int | float) -> float:
         return math.inf
 
 
-def _refuse_names(row: Mapping[str, Any], names: list[str], place: str) -> None:
-    if absent := [name for name in names if name not in row]:
-        raise RefusedError(
-            422,
-            f"{place}.{absent[0]} is missing. Every row must have the columns {_list(names)}.",
-            f"{place}.{absent[0]}",
-        )
-    known = set(names)
-    new = next(name for name in row if name not in known)
-    raise RefusedError(
-        422,
-        f"{place}.{new[:80]} was not there before. Every row must have the columns {_list(names)}.",
-        f"{place}.{new[:80]}",
-    )
+def _refuse_absent(name: str, names: list[str], place: str) -> None:
+    text = f"{place}.{name} is missing. Every row must have the columns {_list(names)}."
+    raise RefusedError(422, text, f"{place}.{name}")
+
+
+def _refuse_new(name: str, names: list[str], place: str) -> None:
+    text = f"{place}.{name[:80]} was not there before. The columns are {_list(names)}."
+    raise RefusedError(422, text, f"{place}.{name[:80]}")
 
 
 def _list(names: list[str]) -> str:

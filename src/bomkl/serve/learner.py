@@ -15,6 +15,7 @@ from bomkl.evaluate import row_errors
 from bomkl.serve.columns import Columns
 from bomkl.serve.entry import ROOT, Entry, Place
 from bomkl.serve.monitor import Monitor
+from bomkl.tables.notices import TableWarning
 
 MICRO_BATCH = 256  # rows learned at a time while predictions come: they wait for no more than that
 BULK_BATCH = 1024  # rows learned at a time otherwise
@@ -174,7 +175,11 @@ class Learner:
         """Predict rows: the label with the probability of each class, or the number; null before the first row."""
         if not self.fitted:
             return [{"prediction": None} for _ in rows]
-        X = columns.input(rows)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TableWarning)  # of cells that count as missing
+            return self._predicted_rows(columns.input(rows))
+
+    def _predicted_rows(self, X: Any) -> list[dict[str, Any]]:
         if not hasattr(self.estimator, "predict_proba"):
             return [{"prediction": value} for value in self.estimator.predict(X).tolist()]
         classes, probabilities = self.classes(), self.estimator.predict_proba(X)

@@ -36,7 +36,7 @@ class Ledger:
     def __init__(self, log: Log, most_waiting: int, tables: bool) -> None:
         self.columns = stored_columns(log)
         self.waiting, self.expired = log.count_waiting(), int(log.fact("expired") or 0)
-        self._log, self._task, self._tables, self._most_waiting = log, Start.of(log).task, tables, most_waiting
+        self._log, self._start, self._tables, self._most_waiting = log, Start.of(log), tables, most_waiting
         self._before = self.columns, self.waiting, self.expired
         self._began = time.time() - time.monotonic()
 
@@ -101,7 +101,8 @@ class Ledger:
             self._log.set_fact("expired", self.expired)
 
     def _columns_for(self, work: Work) -> Columns:
-        return self.columns or Columns.of(work.rows[0], work.where[0], self._task, self._tables)
+        start = self._start
+        return self.columns or Columns.of(work.rows[0], work.where[0], start.task, self._tables, start.new_columns)
 
     def _store_waiting(self, work: Work) -> None:
         assert work.ids is not None
@@ -109,7 +110,7 @@ class Ledger:
         new = 0
         for identifier, cells, place in zip(work.ids, work.cells, work.where, strict=True):
             old = self._log.waiting_row(identifier)
-            if old is not None and old != cells:
+            if old is not None and old + [None] * (len(cells) - len(old)) != cells:
                 place = beside(place, "id")
                 raise RefusedError(409, f"{place}: {identifier!r} names another row that waits for its label.", place)
             if old is None and self._log.known(f"label:{identifier}") is not None:

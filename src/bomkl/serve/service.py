@@ -360,7 +360,7 @@ class Service:
         for work in works:
             try:
                 if not work.cells and self.ledger.columns is not None:
-                    work.cells, _ = self.ledger.columns.cells(work.rows, work.where)
+                    work.cells, _ = self.ledger.columns.cells(work.rows, work.where, learn=False)
                 good.append(work)
             except RefusedError as error:
                 outcomes.append((work.waiters, error))

@@ -39,6 +39,8 @@ class Start:
         Whether a fresh model follows drift.
     random_state : int, default=0
         Source of all random draws of a fresh model.
+    new_columns : {"learn", "ignore", "refuse"}, default="learn"
+        What to do with columns that were not in the first row.
     """
 
     model: str = FRESH
@@ -46,6 +48,7 @@ class Start:
     budget: Annotated[int, Field(ge=1)] = 1000
     drift: Annotated[str | None, Field(pattern="^adapt$")] = None
     random_state: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    new_columns: Annotated[str, Field(pattern="^(learn|ignore|refuse)$")] = "learn"
 
     @classmethod
     def of(cls, log: Log) -> Start:
@@ -57,7 +60,7 @@ class Start:
     def estimator(self, labels: str | None) -> Any:
         """Make the fresh model that learns labels of a kind."""
         kind = AutoMKLRegressor if labels == "number" else AutoMKLClassifier
-        return kind(budget=self.budget, drift=self.drift, random_state=self.random_state)
+        return kind(budget=self.budget, drift=self.drift, random_state=self.random_state, new_columns=self.new_columns)
 
     def difference(self, other: Start) -> str:
         """Tell in words what another start has differently."""
@@ -69,7 +72,7 @@ def set_up(folder: str, log: Log, start: Start, model_file: str | None) -> None:
     """Write down what a new folder starts from; refuse to change that of one that has begun."""
     if model_file is not None:
         with open(model_file, "rb") as file:
-            start = replace(Start(), model=hashlib.file_digest(file, "sha256").hexdigest())
+            start = replace(Start(new_columns=start.new_columns), model=hashlib.file_digest(file, "sha256").hexdigest())
     if log.fact("start") is not None:
         if difference := Start.of(log).difference(start):
             raise LogError(
@@ -79,7 +82,7 @@ def set_up(folder: str, log: Log, start: Start, model_file: str | None) -> None:
     columns = None
     if model_file is not None:
         estimator = modelfile.load(model_file)
-        columns = columns_of(estimator)
+        columns = columns_of(estimator, start.new_columns)
         Snapshots(folder).write(Learner(estimator))
     log.begin()
     log.set_fact("start", asdict(start))
@@ -88,7 +91,7 @@ def set_up(folder: str, log: Log, start: Start, model_file: str | None) -> None:
     log.commit()
 
 
-def columns_of(estimator: Any) -> Columns | None:
+def columns_of(estimator: Any, new_columns: str = "learn") -> Columns | None:
     """Tell which rows a model takes that has learned already; None for one that has not."""
     if not hasattr(estimator, "n_features_in_"):
         return None
@@ -97,8 +100,10 @@ def columns_of(estimator: Any) -> Columns | None:
     encoder = getattr(estimator, "encoder_", None)
     kinds: dict[str, str | None] = dict.fromkeys(names, "number") if encoder is None else dict(encoder.kinds_)
     tables = encoder is not None
+    if new_columns == "learn" and not (encoder is not None and encoder.grows):
+        new_columns = "ignore"  # the model has no room for them
     if not is_classifier(estimator):
-        return Columns(kinds, "number", tables=tables)
+        return Columns(kinds, "number", tables=tables, new_columns=new_columns)
     classes = estimator.classes_.tolist()
     labels = {"b": "boolean", "i": "integer", "u": "integer", "f": "integer"}.get(
         estimator.classes_.dtype.kind, "string"
@@ -107,7 +112,9 @@ def columns_of(estimator: Any) -> Columns | None:
         raise LogError(
             f"The labels of the model must be whole numbers, texts or booleans for a service. Got {classes} instead."
         )
-    return Columns(kinds, labels, classes, closed=getattr(estimator, "_declared", True), tables=tables)
+    return Columns(
+        kinds, labels, classes, closed=getattr(estimator, "_declared", True), tables=tables, new_columns=new_columns
+    )
 
 
 def takes_tables(estimator: Any) -> bool:

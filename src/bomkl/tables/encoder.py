@@ -266,7 +266,7 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
     def n_features_in_(self) -> int:
         """Columns of the table."""
         check_is_fitted(self)
-        return len(self._learned.columns)
+        return max(len(self._learned.columns), 1)  # a first row may have no value at all
 
     @property
     def feature_names_in_(self) -> NDArray[Any]:
@@ -318,7 +318,8 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
         if learned is None:
             learned = np.ones(table.n_rows, dtype=bool)
         read = read_targets(self.target, y, learned, self._learned.labels)
-        rows, update = self._learned.encode(table, learned, read, y, room, check_kinds(self.types))
+        types = check_kinds(self.types)
+        rows, update = self._learned.encode(table, learned, read, y, room, types, int(self.max_values))
         update.notices.warn()
         return rows, update
 

@@ -62,7 +62,7 @@ class Table:
     n_rows : int
         Their length.
     sparse : bool, default=False
-        Whether a column may be absent without a word, as in a dict.
+        Whether it is made of dicts: a column may be absent without a word, and is met with its first value.
     n_first : int or None, default=None
         How many of the columns the first row has, which come first; None for all.
     """
@@ -188,7 +188,7 @@ def read_table(X: Any) -> Table:
         return _checked([(at, _of_array(X[:, at])) for at in range(X.shape[1])], len(X))
     if isinstance(X, Mapping):
         if X and all(isinstance(value, list | tuple | np.ndarray) for value in X.values()):
-            return _checked([(name, _of_array(values)) for name, values in X.items()])
+            return _checked([(name, _of_array(values)) for name, values in X.items()], sparse=True)
         return _of_dicts([X])
     if isinstance(X, Sequence):
         return _of_dicts(X)

@@ -129,6 +129,8 @@ class Learned:
             cells = table.columns[name]
             missing = is_gap(cells.values[0])
             kind = types.get(name) or (None if missing else kind_of_first(name, cells, 0))
+            if grows and table.sparse and kind is None:
+                continue  # blocks of rows and single rows must meet the same columns
             width = 0 if grows and kind is None else column_width(kind, n_targets)
             undecided = Undecided(name, at, width, n_targets, max_values)
             columns.append(undecided.decided(kind) if kind else undecided)
@@ -137,8 +139,9 @@ class Learned:
         places = 0 if plain and at else _places(columns, one_hot)  # plain numbers stay what they are
         nothing = np.zeros(n_targets)
         early, sums = EarlyRows() if grows else None, TargetSums(0, 0.0, nothing, nothing)
+        names = [column.name for column in columns]
         columns.sort(key=lambda column: not _is_laid_out(column))
-        return cls(columns, OneHot(at, places), Filling(), [], sums, 0, early, tuple(table.first_names))
+        return cls(columns, OneHot(at, places), Filling(), [], sums, 0, early, tuple(names))
 
     def with_room(self, one_hot: int, widest: int) -> Learned:
         """Give what has learned nothing yet, with room for the columns that have begun early enough.
@@ -171,9 +174,7 @@ class Learned:
             at += own
         nothing = np.zeros(n_targets)
         sums, one_hot = TargetSums(0, 0.0, nothing, nothing), _places(columns, one_hot)
-        return Learned(
-            [*columns, *waiting], OneHot(at, one_hot), Filling(), [], sums, 0, EarlyRows(), self.names
-        )
+        return Learned([*columns, *waiting], OneHot(at, one_hot), Filling(), [], sums, 0, EarlyRows(), self.names)
 
     @property
     def waits(self) -> bool:
@@ -205,6 +206,7 @@ class Learned:
         y: Any = None,
         room: Room | None = None,
         types: dict[Any, Kind] | None = None,
+        max_values: int = 1,
     ) -> tuple[Float, Update]:
         """Encode rows, each as of just before it is learned from, and tell what learning from some of them changes."""
         out = np.zeros((table.n_rows, self.width))
@@ -213,7 +215,7 @@ class Learned:
         columns: list[Column | Undecided] = []
         changes: list[Change | None] = []
         typed: dict[Any, Cells] = {}
-        for before, cells in self._cells(table, rows, room or Room(), types or {}, notices):
+        for before, cells in self._cells(table, rows, room or Room(), types or {}, max_values, notices):
             part = out[:, before.at : before.at + before.width]
             column: Column | Undecided = before
             change = None
@@ -246,7 +248,13 @@ class Learned:
         return [cells_of(table, column.name) for column in self.columns]
 
     def _cells(
-        self, table: Table, rows: NDArray[np.intp], room: Room, types: dict[Any, Kind], notices: Notices
+        self,
+        table: Table,
+        rows: NDArray[np.intp],
+        room: Room,
+        types: dict[Any, Kind],
+        max_values: int,
+        notices: Notices,
     ) -> list[tuple[Column | Undecided, Cells]]:
         """Columns with their cells, those that this table brings included; what cannot be used is noted."""
         known = {column.name for column in self.columns}
@@ -265,7 +273,7 @@ class Learned:
         for name in new:
             cells = table.columns[name]
             if room.new and self.early is not None and waiting < _MOST_WAITING:
-                fresh = Undecided(name, self.one_hot.at, 0, n_targets, _limit(*self.columns))
+                fresh = Undecided(name, self.one_hot.at, 0, n_targets, max_values)
                 column = self._waiting(fresh, cells, rows, room, types, notices)
                 if column.kind is not None:
                     waiting += 1
@@ -414,10 +422,9 @@ def _places(columns: list[Column | Undecided], one_hot: int) -> int:
     return min(max(places_for(kinds), 1), one_hot)
 
 
-def _limit(*columns: Column | Undecided) -> int:
+def _limit(column: Column | Undecided) -> int:
     """Give the most categories that are told apart."""
-    first = columns[0]
-    return first.values.limit if isinstance(first, Column) else first.max_values
+    return column.values.limit if isinstance(column, Column) else column.max_values
 
 
 def _first_number(cells: Cells) -> float:
