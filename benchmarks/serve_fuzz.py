@@ -110,7 +110,7 @@ def _arrow(chance: random.Random) -> tuple[str, bytes]:
 
 def _huge(chance: random.Random) -> tuple[str, bytes]:
     size = chance.choice([20_000, 100_000])
-    huge = [{"row": {"a": "x" * size, "b": 1.0}, "y": 1}, {"row": {str(at): 1.0 for at in range(size // 10)}, "y": 1}]
+    huge = [{"row": {"a": "x" * size, "b": 1.0}, "y": 1}, {"row": {str(at): 1.0 for at in range(size)}, "y": 1}]
     huge += [{"rows": [GOOD["row"]] * 10_001, "y": [1] * 10_001}, {"row": GOOD["row"], "y": "y" * size}]
     return _json(chance.choice(huge))
 

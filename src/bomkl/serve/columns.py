@@ -20,6 +20,7 @@ MOST_COLUMNS = 10_000
 LONGEST_NAME = 200
 LONGEST_TEXT = 10_000
 MOST_CLASSES = 1000
+_MOST_LEARNED = 1000  # columns up to which new ones are taken in
 
 _LABELS = {bool: "boolean", int: "integer", str: "string", float: "number"}
 _RULES = {
@@ -97,7 +98,7 @@ class Columns:
                 if name not in kinds:
                     if self.new_columns == "refuse":
                         _refuse_new(name, list(self.kinds), place)
-                    if learn and self.tables and self.new_columns == "learn" and len(kinds) < MOST_COLUMNS:
+                    if learn and self.tables and self.new_columns == "learn" and len(kinds) < _MOST_LEARNED:
                         kinds[_checked_name(name, place)] = None
         by_column = []
         for name in kinds:
