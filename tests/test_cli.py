@@ -820,8 +820,11 @@ def test_a_column_without_values_in_python_is_told_by_its_first_value_here(tmp_p
     modelfile.save(model, tmp_path / "m")
     rows = tmp_path / "rows.csv"
     rows.write_text("a,b\n1.5,2\n")
-    found = bomkl("predict", tmp_path / "m", rows, "-k", "margins").stdout
-    assert found == f"{model.decision_function([{'a': 1.5, 'b': 2.0}])[0]}\n"
+    found = bomkl("predict", tmp_path / "m", rows, "-k", "margins")
+    with pytest.warns(UserWarning, match="'a' is ignored"):
+        expected = model.decision_function([{"a": 1.5, "b": 2.0}])[0]
+    assert found.stdout == f"{expected}\n"
+    assert "'a' is ignored" in found.stderr
 
 
 def test_a_model_of_a_matrix_still_reads_svmlight(svm, tmp_path):
