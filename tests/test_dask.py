@@ -2,8 +2,10 @@
 
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
+import warnings
 from itertools import pairwise
 from pathlib import Path
 
@@ -169,10 +171,6 @@ def test_errors_name_the_partition_and_keep_the_checkpoint(fitted, client, tmp_p
     bad.loc[1100, "c"] = np.inf
     with pytest.raises(ValueError, match=r"Partition 2: The column 'c' must hold finite numbers. Got inf in row 700 "):
         AutoMKLClassifier(B, client, str(path), random_state=0).fit(frames(bad))
-    text = FRAME.astype({"b": str})
-    text.loc[401, "b"] = "much"
-    with pytest.raises(ValueError, match=r"Partition 2: The column 'b' must hold finite numbers. Got 'much' in row 1 "):
-        AutoMKLClassifier(B, client, types={"b": "number"}, random_state=0).fit(frames(text))
     broken = X.copy()
     broken[1100, 2] = np.nan
     parts = [dask.delayed((broken[a:b], Y[a:b])) for a, b in pairwise(CUTS)]
@@ -189,6 +187,32 @@ def test_errors_name_the_partition_and_keep_the_checkpoint(fitted, client, tmp_p
         AutoMKLClassifier(B, client).fit(X, Y)
     with pytest.raises(ValueError, match="no rows"):
         AutoMKLClassifier(B, client).fit(frames(cuts=[0, 0]))
+
+
+def test_a_value_that_does_not_fit_is_missing_and_the_client_warns():
+    text, missing = FRAME.astype({"b": object}), FRAME.copy()
+    rows = [401, 402, 403, 1400, 1401]
+    text.loc[rows, "b"], missing.loc[rows, "b"] = "much", np.nan
+    scores, noted = [], 0
+    for frame in (text, missing):
+        tables = [(part.drop(columns="y"), part["y"]) for part in (frame[:400], frame[400:1200], frame[1200:])]
+        model = Local(B, update="rounds", types={"b": "number"}, random_state=0)
+        job = plan.Job(model, [plan.summary(*table) for table in tables])
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            job.learn_head([plan.drawn_rows(piece, *tables[piece.partition]) for piece in job.head_pieces()])
+            while pieces := job.next_round():
+                with warnings.catch_warnings(action="error"):  # nobody reads those of a worker
+                    gains = [
+                        plan.piece_sums(job.static(), job.means(), each, *tables[each.partition]) for each in pieces
+                    ]
+                job.add(plan.total(pickle.loads(pickle.dumps(gains))))
+                job.end_round()
+        assert all("'b' holds numbers. Other values, such as 'much', count" in str(each.message) for each in caught)
+        noted += sum(notice.rows for each in caught for notice in each.message.notices)
+        scores.append(job.model.decision_function(FRAME.drop(columns="y")))
+    assert noted == len(rows)
+    assert_array_equal(*scores)
 
 
 def test_what_is_not_of_dask_is_named_before_anything_is_counted(client, tmp_path):

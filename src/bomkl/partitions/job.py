@@ -175,6 +175,7 @@ class Job:
         gains, self.gains = self.gains, None
         if gains is None or gains.rows != expected:
             raise PartitionError(f"The round has {expected} rows, but {0 if gains is None else gains.rows} came back.")
+        gains.notices.warn()
         learner = self._learner()
         with ThreadPoolExecutor(min(len(learner.components), os.cpu_count() or 1)) as pool:  # workers are idle now
             learner.end_round_elsewhere(gains.sums, pool.map)

@@ -18,6 +18,7 @@ from bomkl.auto.sums import Sums
 from bomkl.tables import TableEncoder
 from bomkl.tables.cells import Kind
 from bomkl.tables.counts import Counts
+from bomkl.tables.notices import Notices
 
 Labels = NDArray[Any]
 MOST_LABELS = 1000
@@ -70,10 +71,11 @@ class Means:
 
 @dataclass
 class Gains:
-    """What rows of a round add to a model: sums, and of tables counts of their categories."""
+    """What rows of a round add to a model: sums, and of tables counts of their categories and what did not fit."""
 
     sums: Sums
     counts: Counts | None
+    notices: Notices = field(default_factory=Notices)
 
     @property
     def rows(self) -> int:
@@ -83,6 +85,7 @@ class Gains:
     def add(self, other: Gains) -> None:
         """Add those of other rows of the same round."""
         self.sums.add(other.sums)
+        self.notices.add(other.notices)
         if self.counts is not None and other.counts is not None:
             self.counts.add(other.counts)
 

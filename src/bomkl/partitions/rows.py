@@ -25,6 +25,7 @@ from bomkl.tables.cells import Kind, is_gap, kind_of
 from bomkl.tables.counts import Counts
 from bomkl.tables.errors import TableError, with_row
 from bomkl.tables.frames import Table, is_table, read_table
+from bomkl.tables.notices import Notices
 
 _CHECKSUMS = 8  # of a partition
 
@@ -139,11 +140,11 @@ def piece_sums(static: Static, means: Means, piece: Piece, X: Any, y: Any, sampl
     with named(piece.partition):
         rows = Rows.of(X, y, sample_weight).drawn(piece)
         codes = codes_of(rows.y, static.labels, rows.numbers)
-        matrix, counts = rows.X, None
+        matrix, counts, notices = rows.X, None, Notices()
         if means.encoder is None:
             check_numbers(matrix, rows.numbers)
         else:
-            matrix = _encoded(means.encoder, rows)
+            matrix, notices = _encoded(means.encoder, rows)
             counts = Counts.of(means.encoder, rows.X, codes)
         learner = copy.copy(static.learner)
         learner.components = [
@@ -152,16 +153,15 @@ def piece_sums(static: Static, means: Means, piece: Piece, X: Any, y: Any, sampl
         ]
         learner.combination = copy.deepcopy(means.combination)  # some engines hand out arrays that cannot be written to
         targets = learner.targets(codes)
-        return Gains(
-            engine_for(learner.device).sums(learner, matrix, targets, rows.weight, means.log_rows, map)[1], counts
-        )
+        sums = engine_for(learner.device).sums(learner, matrix, targets, rows.weight, means.log_rows, map)[1]
+        return Gains(sums, counts, notices)
 
 
-def _encoded(encoder: TableEncoder, rows: Rows) -> Float:
+def _encoded(encoder: TableEncoder, rows: Rows) -> tuple[Float, Notices]:
     if not isinstance(rows.X, Table):
         raise ValueError("it is a matrix, but the first partitions were tables.")
     try:
-        return encoder.encode(rows.X)
+        return encoder.encode_and_note(rows.X)
     except TableError as error:
         raise with_row(error, rows.numbers) from error
 

@@ -18,6 +18,7 @@ from bomkl.tables.columns import Column
 from bomkl.tables.early import Room
 from bomkl.tables.frames import read_table
 from bomkl.tables.learned import Learned, Update
+from bomkl.tables.notices import Notices
 from bomkl.tables.targets import ReadTargets, read_targets
 from bomkl.tables.values import Float
 
@@ -191,11 +192,29 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
         rows : ndarray of shape (n_samples, n_features_out_)
             The encoded rows.
         """
+        rows, notices = self.encode_and_note(X)
+        notices.warn()
+        return rows
+
+    def encode_and_note(self, X: Any) -> tuple[Float, Notices]:
+        """Encode rows without a warning, which nobody would see on a worker.
+
+        Parameters
+        ----------
+        X : pandas, polars or Arrow table, dict, list of dicts or matrix
+            Rows.
+
+        Returns
+        -------
+        rows : ndarray of shape (n_samples, n_features_out_)
+            The encoded rows.
+        notices : Notices
+            What could not be used.
+        """
         check_is_fitted(self)
         table = read_table(X)
         rows, update = self._learned.encode(table, np.zeros(table.n_rows, dtype=bool), ReadTargets.none(table.n_rows))
-        update.notices.warn()
-        return rows
+        return rows, update.notices
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
         """Name the columns of numbers; a column of zeros and ones that no value has taken yet has a number.

@@ -68,6 +68,11 @@ class Notices:
             "absent", Notice(column, f"The column {column!r} is not in the table: its values are missing.{hint}", rows)
         )
 
+    def add(self, other: Notices) -> None:
+        """Add those of other rows."""
+        for (_, what), notice in other.found.items():
+            self._add(what, notice)
+
     def _add(self, what: str, notice: Notice) -> None:
         before = self.found.get((notice.column, what))
         if before is not None:
