@@ -791,7 +791,7 @@ def test_columns_that_are_new_later_are_left_out_if_told_so(tmp_path, name):
 )
 def test_texts_that_look_like_numbers_or_dates_are_told(tmp_path, text, told):
     rows = tmp_path / "rows.tsv"
-    rows.write_text(f"a\tlabel\n{text}\t0\nx\t1\n")
+    rows.write_text(f"a\tlabel\n{text}\t0\nx\t1\n", encoding="utf-8")
     message = f"bomkl: column a holds texts such as {text!r}. To use them as {told}." if told else None
     done = bomkl("train", rows, "-o", tmp_path / "m")
     assert [line for line in done.stderr.splitlines() if line.startswith("bomkl:")] == ([message] if told else [])
