@@ -164,6 +164,7 @@ def test_repair_cuts_off_at_the_last_good_entry_after_asking(folder, tmp_path):
     again = bomkl("replay", folder, "--repair", "--yes")
     assert again.exit_code == 0
     assert "nothing to repair" in again.stderr
+    assert bomkl("replay", folder, "--yes").exit_code == 2
 
 
 def test_repair_keeps_what_a_snapshot_has_learned(whole, tmp_path):

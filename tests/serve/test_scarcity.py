@@ -43,7 +43,7 @@ def test_there_are_descriptors_for_all_connections(limit, monkeypatch):
     monkeypatch.setattr(resource, "setrlimit", lambda *_: None)
     room = Room.of_process()
     assert room.connections >= 4
-    assert room.connections + 4 * room.at_once <= max(limit - 32, 8)
+    assert room.limit <= max(limit - 32, 8)
 
 
 def test_the_same_message_is_written_once_in_a_while(monkeypatch, capsys):

@@ -169,6 +169,8 @@ def replay(
 
     if output is not None:
         check_output("--output", output, replaced=True)
+    if yes and not repair:
+        raise UsageError("--yes is for --repair only.")
     if repair:
         _repair(data, yes)
     run = Replay(data)

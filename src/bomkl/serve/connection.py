@@ -35,6 +35,11 @@ class Room:
     connections: int
     at_once: int
 
+    @property
+    def limit(self) -> int:
+        """Connections at which requests get status 503: none of those there are is idle."""
+        return self.connections + _BATCHES * self.at_once
+
     @classmethod
     def of_process(cls) -> Room:
         """Take as many descriptors as the process may have."""

@@ -109,6 +109,8 @@ def explained(path: str, db: Callable[[], sqlite3.Connection], doing: str = "") 
         yield
     except sqlite3.OperationalError as error:  # such as a full disk, or a file that must not be written
         raise LogError(f"{path}: cannot be used as the log ({doing}{error}).") from error
+    except UnicodeDecodeError as error:  # Python cannot even read the message of SQLite, which quotes the schema
+        raise LogError(f"{path}: is damaged: its tables cannot be read ({doing}page 1, byte 0).") from error
     except sqlite3.DatabaseError as error:
         place = _bad_page(db())
         raise LogError(f"{path}: not a log of bomkl serve, or damaged ({doing}{error}; {place}).") from error

@@ -151,9 +151,7 @@ class _Server(uvicorn.Server):
 def config_of(app: Any, **changes: Any) -> uvicorn.Config:
     """Tell uvicorn how to serve an application; tests change some of it."""
     room = Connection.room = Room.of_process()
-    # beyond the connections that are kept, requests get status 503
-    most = room.connections + 4 * room.at_once
-    settings = {"timeout_graceful_shutdown": 30, "limit_concurrency": most, "backlog": room.at_once}
+    settings = {"timeout_graceful_shutdown": 30, "limit_concurrency": room.limit, "backlog": room.at_once}
     config = uvicorn.Config(
         app, http=Connection, log_level="warning", access_log=False, server_header=False, **(settings | changes)
     )
