@@ -50,7 +50,7 @@ class TableRows:
         if first and (hasattr(X, "iloc") or hasattr(X, "get_columns")):
             validate_data(self, X, skip_check_array=True)  # names that are mixed with numbers
         table = read_table(X)
-        if not table.n_rows or not table.columns:
+        if not table.n_rows or not (table.columns or (table.sparse and not first)):
             raise ValueError(f"Found a table of shape {table.shape}, while at least 1 row and 1 column are required.")
         if first:
             self._encoder = TableEncoder(self.types, self._target).begin(table, self._grows_from(table))

@@ -27,6 +27,9 @@ class AutoMKLClassifier(RiverClassifier):
         Seed of all random numbers.
     features
         Number of features to make room for; None for twice as many as the first row has.
+    new_columns
+        What to do with features that were not in the first row, where that has a text, a gap or a date: "learn",
+        "ignore" or "refuse".
 
     Examples
     --------
@@ -40,9 +43,15 @@ class AutoMKLClassifier(RiverClassifier):
     """
 
     features: int | None = None  # in pickles of earlier versions
+    new_columns = "learn"  # likewise
 
     def __init__(
-        self, budget: int = 200, drift: str | None = None, seed: int | None = None, features: int | None = None
+        self,
+        budget: int = 200,
+        drift: str | None = None,
+        seed: int | None = None,
+        features: int | None = None,
+        new_columns: str = "learn",
     ) -> None:
         if features is not None:
             check_count(type(self).__name__, "features", features)
@@ -50,9 +59,10 @@ class AutoMKLClassifier(RiverClassifier):
         self.drift = drift
         self.seed = seed
         self.features = features
+        self.new_columns = new_columns
         self._columns: Columns | TableColumns = FixedColumns(features)
         self._codes: dict[Any, int] = {}  # of labels, in the order in which they were first seen
-        self._model = auto.AutoMKLClassifier(budget=budget, drift=drift, random_state=seed)
+        self._model = auto.AutoMKLClassifier(budget=budget, drift=drift, random_state=seed, new_columns=new_columns)
 
     @property
     def _known(self) -> list[Any]:
@@ -100,6 +110,9 @@ class AutoMKLRegressor(RiverRegressor):
         Seed of all random numbers.
     features
         Number of features to make room for; None for twice as many as the first row has.
+    new_columns
+        What to do with features that were not in the first row, where that has a text, a gap or a date: "learn",
+        "ignore" or "refuse".
 
     Examples
     --------
@@ -113,9 +126,15 @@ class AutoMKLRegressor(RiverRegressor):
     """
 
     features: int | None = None  # in pickles of earlier versions
+    new_columns = "learn"  # likewise
 
     def __init__(
-        self, budget: int = 200, drift: str | None = None, seed: int | None = None, features: int | None = None
+        self,
+        budget: int = 200,
+        drift: str | None = None,
+        seed: int | None = None,
+        features: int | None = None,
+        new_columns: str = "learn",
     ) -> None:
         if features is not None:
             check_count(type(self).__name__, "features", features)
@@ -123,8 +142,9 @@ class AutoMKLRegressor(RiverRegressor):
         self.drift = drift
         self.seed = seed
         self.features = features
+        self.new_columns = new_columns
         self._columns: Columns | TableColumns = FixedColumns(features)
-        self._model = auto.AutoMKLRegressor(budget=budget, drift=drift, random_state=seed)
+        self._model = auto.AutoMKLRegressor(budget=budget, drift=drift, random_state=seed, new_columns=new_columns)
 
     def _learn_row(self, x: Mapping[Any, Any], target: float) -> None:
         self._model.learn_one(self._columns.row(x), target)

@@ -25,6 +25,8 @@ class Columns:
 
     may_miss = False  # whether a later row may have missing values
 
+    grows = False  # whether a table may gain columns after its first row
+
     def __init__(self) -> None:
         self.places: dict[Any, int] = {}
 
@@ -34,7 +36,7 @@ class Columns:
         Anything but numbers in a later one is refused.
         """
         if not self.places and not all(map(is_number, x.values())):
-            return TableColumns(x)
+            return TableColumns(x, self.grows)
         check_numbers(x, self.may_miss)
         return self
 
@@ -102,6 +104,7 @@ class FixedColumns(Columns):
     """
 
     may_miss = True
+    grows = True
     _told: int | None = None  # in pickles of earlier versions
     _warned = False
 
@@ -147,18 +150,22 @@ class FixedColumns(Columns):
 
 
 class TableColumns:
-    """Columns of rows with texts, gaps or dates, which the model encodes itself: those of the first row.
+    """Columns of rows with texts, gaps or dates, which the model encodes itself.
 
-    What another row lacks is a gap, and names that were not in the first row are left out.
+    What a row lacks is a gap. A model that grows takes names in that were not in the first row; others leave them out.
 
     Parameters
     ----------
     names : iterable
         Names of the features of the first row.
+    grows : bool, default=False
+        Whether the model grows.
     """
 
-    def __init__(self, names: Iterable[Any]) -> None:
-        self.names = list(names)
+    grows = False  # in pickles of earlier versions
+
+    def __init__(self, names: Iterable[Any], grows: bool = False) -> None:
+        self.names, self.grows = list(names), grows
 
     def ready_for(self, x: Mapping[Any, Any]) -> TableColumns:
         """Return itself: the encoder checks the cells."""
@@ -172,11 +179,12 @@ class TableColumns:
         """Do nothing: the columns are fixed."""
 
     def row(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
-        """One row with these columns."""
-        return {name: x.get(name) for name in self.names}
+        """One row with its columns."""
+        return dict(x) if self.grows else {name: x.get(name) for name in self.names}
 
     def rows(self, X: Any) -> list[dict[Any, Any]]:
         """Rows of a DataFrame as a table."""
+        names = list(X.columns) if self.grows else self.names
         gaps = [None] * len(X)
-        cells = [list(X[name]) if name in X.columns else gaps for name in self.names]
-        return [dict(zip(self.names, row, strict=True)) for row in zip(*cells, strict=True)]
+        cells = [list(X[name]) if name in X.columns else gaps for name in names]
+        return [dict(zip(names, row, strict=True)) for row in zip(*cells, strict=True)]

@@ -40,6 +40,8 @@ Label = StrictBool | StrictInt | Finite | Annotated[StrictStr, StringConstraints
 
 def _few_columns(row: Any) -> Any:
     """Turn objects and lists in a row into columns, of which there must not be too many."""
+    if row == {}:
+        raise ValueError("A row must have at least one column.")
     row = flat(row) if isinstance(row, dict) else row
     if isinstance(row, dict) and len(row) > MOST_COLUMNS:
         raise ValueError(f"A row must have at most {MOST_COLUMNS} columns. Got {len(row)} instead.")
@@ -48,7 +50,7 @@ def _few_columns(row: Any) -> Any:
 
 Row = Annotated[
     dict[str, Cell],
-    Field(description="Cells by column name; null is a gap.", min_length=1),
+    Field(description="Cells by column name; null is a gap."),
     BeforeValidator(_few_columns),
 ]
 Id = Annotated[

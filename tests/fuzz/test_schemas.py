@@ -1,0 +1,145 @@
+"""Streams whose columns appear, vanish, change type, get other names, change places and nest, on every way in."""
+
+import json
+import os
+import warnings
+
+import numpy as np
+import pytest
+
+from bomkl import AutoMKLClassifier
+from bomkl.streams import open_stream
+from bomkl.tables.notices import TableWarning
+
+_VALUES = {
+    "number": lambda rng: round(float(rng.normal(3, 2)), 3),
+    "integer": lambda rng: int(rng.integers(0, 50)),
+    "large": lambda rng: 1e6 + round(float(rng.normal()), 2),
+    "text": lambda rng: str(rng.choice(["red", "green", "blue", "3.5", "NA", ""])),
+    "boolean": lambda rng: bool(rng.random() < 0.5),
+    "date": lambda rng: f"2024-{rng.integers(1, 13):02}-{rng.integers(1, 29):02}",
+    "null": lambda rng: None,
+    "object": lambda rng: {"x": round(float(rng.normal()), 3), "y": str(rng.choice(["a", "b"]))},
+    "list": lambda rng: [round(float(v), 2) for v in rng.normal(size=rng.integers(0, 3))],
+}
+_KINDS = list(_VALUES)
+
+
+def changing_stream(rng):
+    """Rows with labels; between two rows the columns may change at random."""
+    columns = {f"c{i}": str(rng.choice(_KINDS)) for i in range(rng.integers(1, 5))}
+    rows, labels = [], []
+    for _ in range(int(rng.integers(8, 60))):
+        if rng.random() < 0.12:
+            name = str(rng.choice(list(columns)))
+            change = rng.integers(5)
+            if change == 0:
+                columns[f"n{len(rows)}"] = str(rng.choice(_KINDS))
+            elif change == 1 and len(columns) > 1:
+                del columns[name]
+            elif change == 2:
+                columns[name] = str(rng.choice(_KINDS))
+            elif change == 3:
+                columns[f"{name}_new"] = columns.pop(name)
+            else:
+                columns = {each: columns[each] for each in rng.permutation(list(columns)).tolist()}
+        row = {name: _VALUES[kind](rng) for name, kind in columns.items() if rng.random() < 0.9}
+        rows.append(row)
+        labels.append(int(rng.random() < 0.5 if not row else len(json.dumps(row)) % 2))
+    rows[0] = {"start": "a text"} | rows[0]  # so that models for River begin a table
+    return rows, labels
+
+
+def _model(budget, policy):
+    return AutoMKLClassifier(budget=budget, random_state=0, new_columns=policy)
+
+
+def _by_stream(stream, budget, policy):
+    model = _model(budget, policy)
+    margins = [model.score_and_learn(X, y) for X, y in stream]
+    return np.concatenate(margins), model
+
+
+def _options(rng, policy):
+    settings = {"as_tables": True, "missing": "keep", "block_rows": int(rng.integers(1, 40)), "label": "y"}
+    return settings | {"format": "jsonl", "new_columns": policy}
+
+
+def _by_file(rng, rows, labels, budget, policy, tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps({"y": y} | row) + "\n" for row, y in zip(rows, labels, strict=True)))
+    stream = open_stream(path, **_options(rng, policy))
+    stream.scan(classes=False)
+    return _by_stream(stream, budget, policy)
+
+
+def _by_pipe(rng, rows, labels, budget, policy, monkeypatch):
+    text = "".join(json.dumps({"y": y} | row) + "\n" for row, y in zip(rows, labels, strict=True))
+    read, write = os.pipe()
+    os.write(write, text.encode())
+    os.close(write)
+    with open(read, encoding="utf-8") as pipe:
+        monkeypatch.setattr("sys.stdin", pipe)
+        return _by_stream(open_stream("-", **_options(rng, policy)), budget, policy)
+
+
+def _by_calls(rng, rows, labels, budget, policy):
+    model, margins, begin = _model(budget, policy), [], 0
+    while begin < len(rows):
+        end = begin + int(rng.integers(1, 30))
+        margins.append(model.score_and_learn(rows[begin:end], labels[begin:end]))
+        begin = end
+    return np.concatenate(margins), model
+
+
+def _by_service(rng, rows, labels, budget, policy):
+    """What requests go through, without a server: bodies, columns and the learner, in groups of any size."""
+    bodies = pytest.importorskip("bomkl.serve.bodies", reason="the extra bomkl[serve] is not installed")
+    from bomkl.serve.columns import Columns
+
+    model, margins, columns, begin = _model(budget, policy), [], None, 0
+    while begin < len(rows):
+        end = begin + int(rng.integers(1, 30))
+        lines = [json.dumps({"row": row, "y": y}) for row, y in zip(rows[begin:end], labels[begin:end], strict=True)]
+        parsed = bodies.learn_body("\n".join(lines).encode(), bodies.NDJSON)
+        columns = columns or Columns.of(parsed.rows[0], parsed.where[0], "classify", True, policy)
+        cells, columns = columns.cells(parsed.rows, parsed.where)
+        margins.append(model.score_and_learn(columns.input(cells), columns.targets(parsed.labels)))
+        begin = end
+    return np.concatenate(margins), model
+
+
+def _by_river(rows, labels, budget, policy):
+    river = pytest.importorskip("bomkl.river", reason="river is not installed")
+    model = river.AutoMKLClassifier(budget=budget, seed=0, new_columns=policy)
+    for row, label in zip(rows, labels, strict=True):
+        model.learn_one(row, label)
+    return model
+
+
+def test_columns_that_change_at_random(cases, tmp_path, monkeypatch):
+    for rng in cases(6):
+        rows, labels = changing_stream(rng)
+        rows = [row or {"start": None} for row in rows]  # a request must have a column
+        labels[:2] = [0, 1]
+        budget, policy = int(rng.choice([8, 20, 60, 200])), str(rng.choice(["learn", "learn", "ignore"]))
+        arguments = rows, labels, budget, policy
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TableWarning)
+            expected, model = _by_calls(rng, *arguments)
+            assert model.n_seen_ == len(rows)
+            assert np.isfinite(expected).all()
+            ways = {
+                "file": _by_file(rng, *arguments, tmp_path),
+                "pipe": _by_pipe(rng, *arguments, monkeypatch),
+                "service": _by_service(rng, *arguments),
+            }
+            for way, (margins, other) in ways.items():
+                np.testing.assert_array_equal(margins, expected, way)
+                assert other.encoder_.kinds_ == model.encoder_.kinds_, way
+                assert other.mistakes_ == model.mistakes_, way
+            other = _by_river(*arguments)
+            some = rows[:: max(len(rows) // 10, 1)]
+            chances = model.predict_proba(some)
+            for row, chance in zip(some, chances, strict=True):
+                assert list(other.predict_proba_one(row).values()) == chance.tolist()
