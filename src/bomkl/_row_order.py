@@ -136,7 +136,7 @@ class RowOrder:
             found = f"The targets of the first {self.rows} rows are sorted."
         return (
             f"{found} A model learns from each row once, so it may be wrong about rows like the first. If this is not "
-            "the order of time, shuffle the rows first; fit(X, y) does."
+            "the order of time, shuffle the rows first: fit(X, y) and bomkl train --shuffle do."
         )
 
 

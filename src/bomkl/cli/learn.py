@@ -48,6 +48,13 @@ def train(
     checkpoint_every: Annotated[
         int | None, typer.Option(min=1, help="Save the model each time it has learned from this many rows.")
     ] = None,
+    shuffle: Annotated[
+        bool,
+        typer.Option(
+            "--shuffle",
+            help="Learn from the rows in a random order: for files sorted by their label. Reads all rows first.",
+        ),
+    ] = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue from the model file; start anew if there is none.")
     ] = False,
@@ -89,6 +96,7 @@ def train(
         source, start_from = None, source
     files_only = {
         "passes": passes > 1,
+        "shuffle": shuffle,
         "only_new": only_new,
         "start_from": start_from,
         "predictions": predictions,
@@ -116,9 +124,9 @@ def train(
 
         if workers is not None and scheduler is not None:
             raise UsageError("--workers and --scheduler exclude each other.")
-        if passes > 1 or checkpoint_every or only_new or start_from or predictions or json_lines:
+        if passes > 1 or shuffle or checkpoint_every or only_new or start_from or predictions or json_lines:
             raise UsageError(
-                "--workers and --scheduler take no --passes, --checkpoint-every, --only-new, --start-from, "
+                "--workers and --scheduler take no --passes, --shuffle, --checkpoint-every, --only-new, --start-from, "
                 "--predictions or --json; the model file is written after each round."
             )
         with locked(output):
@@ -129,7 +137,7 @@ def train(
         try:
             with signals.waiting():
                 settings = read_settings(algorithm, rows)
-                run = _Run.begin(settings, pipe, inputs, output, passes, resume, start_from)
+                run = _Run.begin(settings, pipe, inputs, output, passes, resume, start_from, shuffle)
             run.only_new = only_new
             with _predictions_file(predictions, run):
                 run.learn(passes, checkpoint_every, signals, table, json_lines)
@@ -228,7 +236,7 @@ class _Run:
     stream: Stream
     validation: ProgressiveValidation
 
-    def __init__(self, settings: RunSettings, inputs: list[str], output: str) -> None:
+    def __init__(self, settings: RunSettings, inputs: list[str], output: str, shuffle: bool) -> None:
         from bomkl.cli.fingerprint import Fingerprint, FirstRows
 
         self.settings, self.inputs, self.output = settings, inputs, output
@@ -240,6 +248,7 @@ class _Run:
         self.first_rows = FirstRows()
         self.predictions: _Predictions | None = None
         self.only_new = False
+        self.shuffle = shuffle
         self.learned_here, self.refused = False, False
 
     @classmethod
@@ -252,6 +261,7 @@ class _Run:
         passes: int,
         resume: bool,
         start_from: str | None,
+        shuffle: bool,
     ) -> _Run:
         """Set up a run, a new one or one that was stopped."""
         from bomkl import modelfile
@@ -259,7 +269,7 @@ class _Run:
         from bomkl.evaluate import ProgressiveValidation, Tally
         from bomkl.streams import StreamError
 
-        run = cls(settings, inputs, output)
+        run = cls(settings, inputs, output, shuffle)
         schema, tally = None, None
         if resume and os.path.exists(output):
             model = modelfile.read(output)
@@ -342,12 +352,18 @@ class _Run:
                 self.row += learned
                 self.learned_here = True
 
+    def _all_blocks(self) -> Iterator[Block]:
+        """Rows of one pass, in the order in which they are learned from."""
+        from bomkl.streams.shuffling import shuffled
+
+        return shuffled(self.stream, self.settings.seed) if self.shuffle else iter(self.stream)
+
     def _blocks(self, signals: Deferred) -> Iterator[Block]:
         """Blocks of this pass that are left to learn from; those before are read again and compared."""
         left = 0 if self.only_new else self.row
         if self.only_new:
             self.fingerprint, self.only_new = type(self.fingerprint)(self.before.to_dict()), False
-        blocks = iter(self.stream)
+        blocks = self._all_blocks()
         while True:
             with signals.waiting():
                 block = next(blocks, None)
@@ -390,7 +406,7 @@ class _Run:
         if self.done_passes == 0 or self.row or not self.stream.rewindable:
             return  # rows of a pass that was begun are compared while it goes on
         whole = type(self.fingerprint)()
-        for block in self.stream:
+        for block in self._all_blocks():
             whole.add(block)
         if whole.to_dict() != self.whole.to_dict():
             self._refuse_other_rows()
@@ -421,6 +437,7 @@ class _Run:
         notes = {
             "settings": dataclasses.asdict(self.settings),
             "inputs": self.inputs,
+            "shuffle": self.shuffle,
             "schema": None if schema is None else schema.to_dict(),
             "done_passes": self.done_passes,
             "row": self.row,
@@ -446,6 +463,8 @@ class _Run:
             before = RunSettings(**notes["settings"])
         if before != self.settings:
             raise ValueError(f"{self.output}: was trained with other settings: {before.differences(self.settings)}.")
+        if notes.get("shuffle", False) != self.shuffle:
+            raise ValueError(f"{self.output}: was trained {'without' if self.shuffle else 'with'} --shuffle.")
         if notes["inputs"] != self.inputs:
             raise ValueError(
                 f"{self.output}: was trained on {notes['inputs']}, not {self.inputs}. To learn from other rows with "

@@ -261,18 +261,18 @@ class Stream:
                     waiting.append(rows.between(first, first + take))
                     first += take
                     if row + first == end:
-                        yield _join(waiting)
+                        yield join_rows(waiting)
                         waiting, end = [], end + size
                 row += n
                 if waiting and not self.rewindable and not self._more_at_once():
-                    yield _join(waiting)
+                    yield join_rows(waiting)
                     waiting = []
         except StreamError:
             if waiting:  # what was read before the error is good
-                yield _join(waiting)
+                yield join_rows(waiting)
             raise
         if waiting:
-            yield _join(waiting)
+            yield join_rows(waiting)
         if row == 0:
             raise NoRowsError(f"{self.name}: there are no rows{self._left_out(self._bad)}")
 
@@ -341,7 +341,8 @@ class Stream:
                     yield from FORMATS[format].read(file, Reading(source.name, options, known, bad))
 
 
-def _join(rows: list[Rows]) -> Block:
+def join_rows(rows: list[Rows]) -> Block:
+    """Put rows together, one after the other; a column that some do not have is missing there."""
     if len(rows) == 1:
         return Block(*rows[0])
     first = rows[0].X
