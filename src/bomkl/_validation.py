@@ -32,6 +32,7 @@ def validated(estimator: Any, *arrays: Any, **settings: Any) -> Any:
     X, *others = arrays
     check_not_masked("X", X)
     X = check_sparse(X) if hasattr(X, "tocsr") else X
+    X = np.asarray(X) if hasattr(X, "__array__") and not hasattr(X, "shape") else X
     with np.errstate(over="ignore", invalid="ignore"):
         if not others and not settings["reset"] and _as_before(estimator, X):
             dtypes = settings["dtype"] if isinstance(settings["dtype"], list) else [settings["dtype"]]
@@ -40,7 +41,9 @@ def validated(estimator: Any, *arrays: Any, **settings: Any) -> Any:
             if X.dtype == np.float32 and dtypes == [np.float64]:  # which loses nothing
                 return X.astype(np.float64)
         try:
-            return validate_data(estimator, X, *others, **settings)
+            found = validate_data(estimator, X, *others, **settings)
+            _check_columns(estimator, found[0] if others else found, settings["reset"])
+            return found
         except ValueError as error:
             if str(error).startswith("could not convert string"):
                 named = _text_error(X)
@@ -51,6 +54,17 @@ def validated(estimator: Any, *arrays: Any, **settings: Any) -> Any:
             if named is None:
                 raise
     raise named
+
+
+def _check_columns(estimator: Any, rows: Any, first: bool) -> None:
+    """Let the columns that the rows have count: scikit-learn believes what an array-like says of itself."""
+    if first:
+        estimator.n_features_in_ = rows.shape[1]
+    elif rows.shape[1] != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {rows.shape[1]} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} "
+            "features as input."
+        )
 
 
 def check_not_masked(name: str, values: Any) -> None:

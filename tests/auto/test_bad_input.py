@@ -315,3 +315,33 @@ def test_a_gap_in_a_matrix_is_named_by_every_call(kind, call, sparse):
     ) as error:
         getattr(model, call)(*arguments)
     assert "HistGradientBoosting" not in str(error.value)
+
+
+class Wrapped:
+    """Rows that tell nothing, or nothing true, of their shape."""
+
+    def __init__(self, rows, **attributes):
+        self.rows = rows
+        vars(self).update(attributes)
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.rows, dtype=dtype)
+
+
+@pytest.mark.parametrize("said", [{}, {"shape": (50, 7)}, {"shape": (50,)}], ids=["nothing", "too wide", "too few"])
+@pytest.mark.parametrize(
+    "model",
+    [AutoMKLClassifier(20), AutoMKLClassifier(20, update="rounds"), BudgetMKLClassifier()],
+    ids=["rows", "rounds", "Budget"],
+)
+def test_what_rows_say_of_their_shape_is_not_believed(model, said):
+    model = clone(model).partial_fit(Wrapped(X[:50], **said), Y[:50])
+    assert model.n_features_in_ == 4
+    before = pickle.dumps(model)
+    for rows in (Wrapped(X[:50, :3], **said), Wrapped(X[:50, :3], shape=(50, 4))):
+        with pytest.raises(ValueError, match=r"X .*features, but \w+ is expecting 4 features"):
+            model.partial_fit(rows, Y[:50])
+    assert pickle.dumps(model) == before

@@ -19,11 +19,16 @@ def exported_scores(exported, rows):
 
 
 def clear_votes(model, rows):
-    """Rows on which no kernel is so close to zero that rounding decides its vote."""
+    """Rows on which no kernel is so close to zero that rounding decides its vote.
+
+    A zero is sure where all values of the kernel are zero, but not where equal values cancel.
+    """
     if getattr(model, "combination", "score") != "vote":
         return np.ones(len(rows), dtype=bool)
-    each = np.abs(model._scores(rows, per_kernel=True)).reshape(len(rows), -1)
-    return ((each > WITHIN * each.max(axis=0)) | (each == 0)).all(axis=1)
+    each = np.abs(model._scores(rows, per_kernel=True)).reshape(len(rows), -1, len(model.kernels_))
+    stored = model.support_vectors_
+    far = [(kernel(rows, stored) == 0).all(axis=1) for kernel in model.kernels_]
+    return ((each > WITHIN * each.max(axis=0)) | ((each == 0) & np.transpose(far)[:, None])).all(axis=(1, 2))
 
 
 def stream(rng):
