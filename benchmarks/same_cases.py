@@ -66,8 +66,19 @@ class Case:
 
 def learner_state(model: Any) -> dict[str, Any]:
     """Everything that was learned; parameters are left out, of which versions may have others."""
-    state = model.__getstate__()
+    state = _meaningful(model.__getstate__())
     return {name: state[name] for name in ("_learner", "_errors", "_mistakes", "_labels") if name in state}
+
+
+def _meaningful(state: Any, forgets: bool = True) -> Any:
+    """Leave out gain directions where nothing is forgotten: nobody reads what some files hold there."""
+    if isinstance(state, list):
+        return [_meaningful(each, forgets) for each in state]
+    if not isinstance(state, dict):
+        return state
+    if isinstance(settings := state.get("settings"), dict) and "forget" in settings:
+        forgets = settings["forget"] < 1
+    return {name: _meaningful(each, forgets) for name, each in state.items() if forgets or name != "V"}
 
 
 def columns(rng: Any, n: int, d: int) -> Array:

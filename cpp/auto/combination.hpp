@@ -22,6 +22,14 @@ struct Combination {
     double share;
 };
 
+struct CombinationState {  // the same with memory of its own, and the losses and errors that the components have had
+    int components, stacks;
+    double share;
+    std::vector<double> w, P, weights, log_final, loss_sum, error_sum;
+
+    Combination view() { return {components, stacks, w.data(), P.data(), weights.data(), log_final.data(), share}; }
+};
+
 class Combiner {
 public:
     Combiner(Combination parts, int outputs, Task task)

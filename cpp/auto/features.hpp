@@ -90,9 +90,9 @@ inline void block_features(const Primitives<float>& with, const KernelMap& map, 
     for (int t = 0; t < n; ++t) out[t * width + map.rank] = 1.0f;
 }
 
-inline void kernel_features(const Primitives<float>& with, const KernelMap& map, const float* x, std::size_t n, float* out) {
+inline void kernel_features(const Primitives<float>& with, const KernelMap& map, const std::vector<Depths>& found,
+                            const float* x, std::size_t n, float* out) {
     std::vector<float> values(std::size_t(kBlock) * map.landmark_tiles * kTile);
-    const std::vector<Depths> found = depths(map);
     for (std::size_t begin = 0; begin < n; begin += kBlock)
         block_features(with, map, found, x + begin * map.features, int(std::min<std::size_t>(kBlock, n - begin)), values.data(),
                        out + begin * map.rank_tiles * kTile);

@@ -230,40 +230,4 @@ inline void learn_row(const Primitives<float>& with, Component& m, int u, const 
     }
 }
 
-// Scores n rows of features, each just before it is learned. `open` rows of the block are there already; `to_boundary` more
-// make it full, later blocks have 64. Returns how many rows the open block has in the end.
-inline int newton_rows(const Primitives<float>& with, Component& m, const float* F, const double* y, const double* weight,
-                       std::size_t n, Task task, double loosen, int open, int to_boundary, double* scores) {
-    const std::size_t width = m.width();
-    const int outputs = m.outputs;
-    Buffer<float> transposed(std::size_t(m.rank) * kTile);
-    alignas(64) float G[kBlock * kTile];
-    std::vector<double> g(outputs), p(outputs);
-    for (std::size_t done = 0; done < n;) {
-        const int fresh = int(std::min<std::size_t>(to_boundary, n - done)), last = open + fresh;
-        std::copy_n(F + done * width, fresh * width, m.rows + open * width);
-        multiply(with, m.rows + open * width, width, fresh, m.rank, m.P, m.tiles, m.U + open * width, width);
-        transpose(m.rows + open * width, fresh, m.rank, width, transposed.data(), kTile);
-        multiply(with, m.U, width, last, m.rank, transposed.data(), 1, G, kTile);
-        for (int u = open; u < last; ++u) {
-            const std::size_t row = done + (u - open);
-            const auto product = [&](int s) { return double(G[s * kTile + (u - open)]); };
-            double column[kBlock] = {};  // x_s P_s x_u for s < u
-            for (int s = 0; s < u; ++s) column[s] = product(s);
-            double* f = scores + row * outputs;
-            score_row(with, m, u, m.rows + u * width, column, f);
-            learn_row(with, m, u, column, product(u), f, y + row * outputs, weight[row], task, loosen, g.data(), p.data());
-        }
-        open = last;
-        done += fresh;
-        to_boundary -= fresh;
-        if (to_boundary == 0) {
-            close_block(with, m, open);
-            open = 0;
-            to_boundary = kBlock;
-        }
-    }
-    return open;
-}
-
 }  // namespace bomkl::automatic

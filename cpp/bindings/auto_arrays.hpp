@@ -3,7 +3,6 @@
 
 #include "auto/curve.hpp"
 #include "auto/features.hpp"
-#include "auto/newton.hpp"
 #include "auto/views.hpp"
 #include "bindings/tree_arrays.hpp"
 
@@ -47,19 +46,6 @@ inline KernelMap kernel_map(int columns, int kernel, double scale, const In<floa
             "the shapes of a kernel map do not fit together");
     return {PoolKernel(kernel),      scale,   landmarks.data(), norms.data(), int(whiten.shape(1)),
             int(landmarks.shape(0)), columns, whiten.data(),    rank,         int(whiten.shape(0))};
-}
-
-inline Component component(InOut<double, 2>& w, InOut<float, 3>& P, InOut<float, 2>& rows, InOut<float, 2>& U,
-                           InOut<double, 2>& M, InOut<double, 1>& c, InOut<double, 2>& a, InOut<float, 3>& V,
-                           InOut<double, 1>& trace) {
-    const std::size_t width = P.shape(0) * kTile, outputs = w.shape(0);
-    require(P.shape(2) == kTile && P.shape(1) <= width && w.shape(1) == width && rows.shape(0) == kBlock &&
-                rows.shape(1) == width && U.shape(0) == kBlock && U.shape(1) == width && M.shape(0) == kBlock &&
-                M.shape(1) == kBlock && c.size() == kBlock && a.shape(0) == kBlock && a.shape(1) == outputs &&
-                V.shape(0) == P.shape(0) && V.shape(1) == kBlock && V.shape(2) == kTile && trace.size() == 2,
-            "the arrays of a component do not fit together");
-    return {int(P.shape(1)), int(P.shape(0)), int(outputs), w.data(), P.data(), rows.data(),
-            U.data(),        M.data(),        c.data(),     a.data(), V.data(), trace.data()};
 }
 
 inline Curve curve_of(const In<double, 1>& numbers) {

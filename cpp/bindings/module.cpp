@@ -21,6 +21,7 @@ void bind_svmlight(nb::module_& m);
 void bind_auto(nb::module_& m, const InstructionSet& (*chosen_set)());
 void bind_wide(nb::module_& m);
 void bind_trees(nb::module_& m);
+void bind_row_model(nb::module_& m);
 
 namespace {
 
@@ -164,6 +165,7 @@ NB_MODULE(_core, m) {
         "Make the locks of all models fresh: their holders are not in this process.");
     bind_wide(m);
     bind_trees(m);
+    bind_row_model(m);
     m.def("instruction_sets", &available_sets, "Instruction sets of this build that this machine can run, best first.");
     m.def(
         "instruction_set", [] { return std::string(chosen_set().name); }, "The instruction set new engines use.");

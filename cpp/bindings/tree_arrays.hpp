@@ -5,7 +5,7 @@
 
 #include <stdexcept>
 
-#include "auto/forest.hpp"
+#include "auto/trees.hpp"
 
 namespace bomkl {
 
@@ -38,24 +38,6 @@ inline void require_trees(const In<std::int32_t, 2>& nodes, const In<std::int32_
     require_nodes(nodes);
     require(automatic::sound(as_nodes(nodes), nodes.shape(0), roots.data(), roots.size(), leaves, columns),
             "trees must lead from their roots to leaves");
-}
-
-inline automatic::ForestRows forest_rows(const In<std::int32_t, 2>& nodes, const In<std::int32_t, 1>& roots,
-                                         InOut<float, 2>& table, const In<double, 1>& prior,
-                                         InOut<std::int32_t, 2>& open_leaves, InOut<double, 2>& open_y,
-                                         InOut<double, 1>& open_weight, int task, int open) {
-    using automatic::kBlock, automatic::Task;
-    require_nodes(nodes);
-    require(task >= 0 && task <= int(Task::huber), "unknown task");
-    const std::size_t outputs = open_y.shape(1);
-    require(roots.size() > 0 && table.shape(1) == prior.size() && outputs > 0 &&
-                table.shape(1) == (Task(task) == Task::multiclass ? outputs : 2) && open_leaves.shape(0) == roots.size() &&
-                open_leaves.shape(1) == kBlock && open_y.shape(0) == kBlock && open_weight.size() == kBlock && open >= 0 &&
-                open <= kBlock,
-            "the arrays of a forest do not fit together");
-    return automatic::ForestRows({as_nodes(nodes), roots.data(), int(roots.size()), table.data(), int(table.shape(1)),
-                                  prior.data(), open_leaves.data(), open_y.data(), open_weight.data()},
-                                 int(outputs), Task(task));
 }
 
 }  // namespace bomkl

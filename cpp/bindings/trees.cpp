@@ -35,10 +35,6 @@ void bind_code_rows(In<double, 2> x, In<double, 1> cuts, In<std::int64_t, 1> sta
     code_rows(x.data(), x.shape(0), d, cuts.data(), starts.data(), out.data());
 }
 
-void bind_sample_places(std::uint64_t seed, std::uint64_t first, std::uint64_t size, InOut<std::int64_t, 1> places) {
-    sample_places(seed, first, places.size(), size, places.data());
-}
-
 Sample sample_of(const In<std::uint8_t, 2>& codes, const In<double, 2>& y, const In<double, 1>& weight, int task) {
     require(y.shape(0) == codes.shape(0) && weight.size() == codes.shape(0) && y.shape(1) > 0 && task >= 0 &&
                 task <= int(Task::huber),
@@ -82,16 +78,6 @@ auto boosted_result(const GrowingBoosted& growing) {
                            to_numpy(out.base));
 }
 
-void bind_boosted_scores(In<std::int32_t, 2> nodes, In<std::int32_t, 1> roots, In<std::int32_t, 1> outputs, In<float, 1> values,
-                         In<double, 1> base, In<std::uint8_t, 2> codes, InOut<double, 2> scores) {
-    require_nodes(nodes);
-    require(outputs.size() == roots.size() && scores.shape(0) == codes.shape(0) && scores.shape(1) == base.size(),
-            "the arrays of boosted trees do not fit together");
-    nb::gil_scoped_release release;
-    boosted_scores(as_nodes(nodes), roots.data(), outputs.data(), roots.size(), values.data(), base.data(), base.size(),
-                   codes.data(), codes.shape(0), codes.shape(1), scores.data());
-}
-
 GrowingForest bind_grow_forest(In<std::uint8_t, 2> codes, In<double, 2> y, In<double, 1> weight, int task, int trees, int tries,
                                int least_rows, std::uint64_t seed) {
     require(codes.shape(0) > 0 && trees >= 1 && tries >= 1 && least_rows >= 1, "the settings of a forest are out of range");
@@ -105,56 +91,6 @@ auto forest_result(const GrowingForest& growing) {
                            to_numpy(out.table, {out.table.size() / width, width}));
 }
 
-// Scores n rows, each just before it is learned; `to_boundary` rows fill the open block, later ones have 64. Returns how many
-// rows the open block has in the end.
-int bind_forest_rows(In<std::int32_t, 2> nodes, In<std::int32_t, 1> roots, InOut<float, 2> table, In<double, 1> prior,
-                     InOut<std::int32_t, 2> open_leaves, InOut<double, 2> open_y, InOut<double, 1> open_weight, int task,
-                     In<std::uint8_t, 2> codes, In<double, 2> y, In<double, 1> weight, int open, int to_boundary,
-                     InOut<double, 2> scores) {
-    ForestRows rows = forest_rows(nodes, roots, table, prior, open_leaves, open_y, open_weight, task, open);
-    const std::size_t n = codes.shape(0), outputs = open_y.shape(1);
-    require(scores.shape(0) == n && scores.shape(1) == outputs && y.shape(0) == n && y.shape(1) == outputs &&
-                weight.size() == n && to_boundary >= 1 && open + to_boundary <= kBlock,
-            "the rows do not fit the forest");
-    nb::gil_scoped_release release;
-    for (std::size_t begin = 0; begin < n;) {
-        const std::size_t fresh = std::min<std::size_t>(to_boundary, n - begin);
-        rows.find(codes.data() + begin * codes.shape(1), fresh, codes.shape(1));
-        for (std::size_t t = 0; t < fresh; ++t) {
-            rows.score(t, open, scores.data() + (begin + t) * outputs);
-            rows.learn(t, y.data() + (begin + t) * outputs, weight.data()[begin + t], open++);
-        }
-        begin += fresh;
-        to_boundary -= int(fresh);
-        if (to_boundary == 0) {
-            rows.close(open);
-            open = 0;
-            to_boundary = kBlock;
-        }
-    }
-    return open;
-}
-
-void bind_forest_scores(In<std::int32_t, 2> nodes, In<std::int32_t, 1> roots, InOut<float, 2> table, In<double, 1> prior,
-                        InOut<std::int32_t, 2> open_leaves, InOut<double, 2> open_y, InOut<double, 1> open_weight, int task,
-                        In<std::uint8_t, 2> codes, int open, InOut<double, 2> scores) {
-    ForestRows rows = forest_rows(nodes, roots, table, prior, open_leaves, open_y, open_weight, task, open);
-    const std::size_t n = codes.shape(0), outputs = open_y.shape(1);
-    require(scores.shape(0) == n && scores.shape(1) == outputs, "the rows do not fit the forest");
-    nb::gil_scoped_release release;
-    for (std::size_t begin = 0; begin < n; begin += kBlock) {
-        const std::size_t count = std::min<std::size_t>(kBlock, n - begin);
-        rows.find(codes.data() + begin * codes.shape(1), count, codes.shape(1));
-        for (std::size_t t = 0; t < count; ++t) rows.score(t, open, scores.data() + (begin + t) * outputs);
-    }
-}
-
-void bind_close_forest(In<std::int32_t, 2> nodes, In<std::int32_t, 1> roots, InOut<float, 2> table, In<double, 1> prior,
-                       InOut<std::int32_t, 2> open_leaves, InOut<double, 2> open_y, InOut<double, 1> open_weight, int task,
-                       int open) {
-    forest_rows(nodes, roots, table, prior, open_leaves, open_y, open_weight, task, open).close(open);
-}
-
 bool bind_trees_are_sound(In<std::int32_t, 2> nodes, In<std::int32_t, 1> roots, std::size_t leaves, std::size_t columns) {
     require_nodes(nodes);
     return sound(as_nodes(nodes), nodes.shape(0), roots.data(), roots.size(), leaves, columns);
@@ -164,7 +100,6 @@ bool bind_trees_are_sound(In<std::int32_t, 2> nodes, In<std::int32_t, 1> roots, 
 
 void bind_trees(nb::module_& m) {
     m.def("code_rows", &bind_code_rows, "x"_a, "cuts"_a, "starts"_a, "out"_a);
-    m.def("sample_places", &bind_sample_places, "seed"_a, "first"_a, "size"_a, "places"_a);
     nb::class_<GrowingBoosted>(m, "GrowingBoosted")
         .def("until", &GrowingBoosted::until, "count"_a)
         .def_ro("trees", &GrowingBoosted::trees)
@@ -175,16 +110,8 @@ void bind_trees(nb::module_& m) {
         .def("result", &forest_result);
     m.def("grow_boosted", &bind_grow_boosted, "codes"_a, "y"_a, "weight"_a, "task"_a, "rounds"_a, "leaves"_a, "least_rows"_a,
           "rate"_a, "ridge"_a, "columns"_a, "seed"_a);
-    m.def("boosted_scores", &bind_boosted_scores, "nodes"_a, "roots"_a, "outputs"_a, "values"_a, "base"_a, "codes"_a,
-          "scores"_a);
     m.def("grow_forest", &bind_grow_forest, "codes"_a, "y"_a, "weight"_a, "task"_a, "trees"_a, "tries"_a, "least_rows"_a,
           "seed"_a);
-    m.def("forest_rows", &bind_forest_rows, "nodes"_a, "roots"_a, "table"_a, "prior"_a, "open_leaves"_a, "open_y"_a,
-          "open_weight"_a, "task"_a, "codes"_a, "y"_a, "weight"_a, "open"_a, "to_boundary"_a, "scores"_a);
-    m.def("forest_scores", &bind_forest_scores, "nodes"_a, "roots"_a, "table"_a, "prior"_a, "open_leaves"_a, "open_y"_a,
-          "open_weight"_a, "task"_a, "codes"_a, "open"_a, "scores"_a);
-    m.def("close_forest", &bind_close_forest, "nodes"_a, "roots"_a, "table"_a, "prior"_a, "open_leaves"_a, "open_y"_a,
-          "open_weight"_a, "task"_a, "open"_a);
     m.def("trees_are_sound", &bind_trees_are_sound, "nodes"_a, "roots"_a, "leaves"_a, "columns"_a);
 }
 

@@ -65,31 +65,14 @@ BLOCK: int
 
 Single = NDArray[np.float32]
 Double = NDArray[np.float64]
+Codes = NDArray[np.uint8]
+Numbers = NDArray[np.int32]
 
 def matmul(a: Single, packed: Single, out: Single) -> None: ...
-def views(
-    x: Double,
-    mean: Double,
-    deviation: Double,
-    middle: Double,
-    common: float,
-    sorted: Double,
-    table: Double,
-    normal_mean: Double,
-    normal_deviation: Double,
-    axes: Single,
-    relevance_standard: Single,
-    relevance_normal: Single,
-    clip: float,
-    far: float,
-    leading: int,
-    out: list[Single | None],
-) -> None: ...
 def normal_scores(
     x: Double, sorted_columns: Double, table: Double, mean: Double, deviation: Double, out: Single
 ) -> None: ...
 def code_rows(x: Double, cuts: Double, starts: NDArray[np.int64], out: NDArray[np.uint8]) -> None: ...
-def sample_places(seed: int, first: int, size: int, places: NDArray[np.int64]) -> None: ...
 
 class GrowingBoosted:
     trees: int
@@ -114,121 +97,109 @@ def grow_boosted(
     columns: float,
     seed: int,
 ) -> GrowingBoosted: ...
-def boosted_scores(
-    nodes: NDArray[np.int32],
-    roots: NDArray[np.int32],
-    outputs: NDArray[np.int32],
-    values: Single,
-    base: Double,
-    codes: NDArray[np.uint8],
-    scores: Double,
-) -> None: ...
 def grow_forest(
     codes: NDArray[np.uint8], y: Double, weight: Double, task: int, trees: int, tries: int, least_rows: int, seed: int
 ) -> GrowingForest: ...
-def forest_rows(
-    nodes: NDArray[np.int32],
-    roots: NDArray[np.int32],
-    table: Single,
-    prior: Double,
-    open_leaves: NDArray[np.int32],
-    open_y: Double,
-    open_weight: Double,
-    task: int,
-    codes: NDArray[np.uint8],
-    y: Double,
-    weight: Double,
-    open: int,
-    to_boundary: int,
-    scores: Double,
-) -> int: ...
-def forest_scores(
-    nodes: NDArray[np.int32],
-    roots: NDArray[np.int32],
-    table: Single,
-    prior: Double,
-    open_leaves: NDArray[np.int32],
-    open_y: Double,
-    open_weight: Double,
-    task: int,
-    codes: NDArray[np.uint8],
-    open: int,
-    scores: Double,
-) -> None: ...
-def close_forest(
-    nodes: NDArray[np.int32],
-    roots: NDArray[np.int32],
-    table: Single,
-    prior: Double,
-    open_leaves: NDArray[np.int32],
-    open_y: Double,
-    open_weight: Double,
-    task: int,
-    open: int,
-) -> None: ...
 def trees_are_sound(nodes: NDArray[np.int32], roots: NDArray[np.int32], leaves: int, columns: int) -> bool: ...
-def kernel_features(
-    x: Single, kernel: int, scale: float, landmarks: Single, norms: Single, whiten: Single, rank: int, out: Single
-) -> None: ...
-def newton_rows(
-    w: Double,
-    P: Single,
-    rows: Single,
-    U: Single,
-    M: Double,
-    c: Double,
-    a: Double,
-    V: Single,
-    trace: Double,
-    features: Single,
-    y: Double,
-    weight: Double,
-    task: int,
-    loosen: float,
-    open: int,
-    to_boundary: int,
-    scores: Double,
-) -> int: ...
-def close_block(
-    w: Double, P: Single, rows: Single, U: Single, M: Double, c: Double, a: Double, V: Single, trace: Double, open: int
-) -> None: ...
-def current_means(
-    w: Double,
-    P: Single,
-    rows: Single,
-    U: Single,
-    M: Double,
-    c: Double,
-    a: Double,
-    V: Single,
-    trace: Double,
-    open: int,
-    out: Double,
-) -> None: ...
 
-class OneRow:
-    def __init__(
-        self,
-        learner: Any,
-        relevance_standard: Single,
-        relevance_normal: Single,
-        views: list[int],
-        clip: float,
-        far: float,
-        largest: float,
-        leading: int,
-        share: float,
-        outputs: int,
+class ColumnViews:
+    @staticmethod
+    def of(arrays: dict[str, Any]) -> ColumnViews: ...
+    def make(self, x: Double, out: list[Any]) -> None: ...
+
+class FeatureMap:
+    @staticmethod
+    def of_kernel(view: int, kernel: int, scale: float, arrays: dict[str, Any]) -> FeatureMap: ...
+    @staticmethod
+    def of_columns(columns: int, both: bool, squares: bool) -> FeatureMap: ...
+    def make(self, x: Single, out: Single) -> None: ...
+
+class BoostedPart:
+    @staticmethod
+    def of(nodes: Numbers, roots: Numbers, outputs: Numbers, values: Single, base: Double) -> BoostedPart: ...
+    def scores(self, codes: Codes) -> Double: ...
+
+class NewtonRegression:
+    rank: int
+    open: int
+    unchecked: float
+    nbytes: int
+    w: Double
+    P: Single
+    trace: Double
+    @staticmethod
+    def of(w: Double, P: Single, trace: Double) -> NewtonRegression: ...
+    def open_block(self) -> dict[str, Any]: ...
+    def restore(self, open_block: dict[str, Any], unchecked: float) -> None: ...
+    def set_checked(self) -> None: ...
+    def set_covariance(self, P: Single, trace: float) -> None: ...
+    def fork(self) -> NewtonRegression: ...
+    def score_and_learn(
+        self, features: Single, y: Double, weight: Double, task: int, forget: float, seen: int
+    ) -> Double: ...
+    def means(self) -> Double: ...
+    def close(self) -> None: ...
+    def add_class(self, log_odds: float) -> None: ...
+
+class ForestPart:
+    open: int
+    nbytes: int
+    @staticmethod
+    def of(nodes: Numbers, roots: Numbers, table: Single, prior: Double, outputs: int, task: int) -> ForestPart: ...
+    def arrays(self) -> dict[str, Any]: ...
+    def restore(self, leaves: Numbers, y: Double, weight: Double) -> None: ...
+    def fork(self) -> ForestPart: ...
+    def score_and_learn(self, codes: Codes, y: Double, weight: Double, seen: int) -> Double: ...
+    def scores(self, codes: Codes) -> Double: ...
+    def close(self) -> None: ...
+
+class Combination:
+    stack_w: Double
+    stack_covariance: Double
+    weights: Double
+    log_final: Double
+    loss_sum: Double
+    error_sum: Double
+    nbytes: int
+    @staticmethod
+    def of(*arrays: Any) -> Combination: ...
+    def fork(self) -> Combination: ...
+    def scores(self, scores: Double, task: int) -> Double: ...
+    def score_and_learn(self, scores: Double, y: Double, weight: Double, task: int) -> Double: ...
+
+class Sample:
+    nbytes: int
+    @staticmethod
+    def of(size: int, seed: int, codes: Codes, y: Double, weight: Double) -> Sample: ...
+    def add(self, codes: Codes, y: Double, weight: Double, seen: int) -> None: ...
+    def rows(self) -> tuple[Codes, Double, Double]: ...
+    def fork(self) -> Sample: ...
+
+class NewtonPart:
+    @staticmethod
+    def of(features: FeatureMap, regression: NewtonRegression, curve: Double | None, forget: float) -> NewtonPart: ...
+
+class RowModel:
+    parts: list[Any]
+    combination: Combination
+    sample: Sample | None
+    has_unchecked: bool
+    @staticmethod
+    def of(
+        views: ColumnViews,
+        parts: list[Any],
+        combination: Combination | None,
+        sample: Sample | None,
         task: int,
-        forget: float,
-        error_rows: Double,
-        places: NDArray[np.int64],
-    ) -> None: ...
-    def score(self, x: Double) -> float | Double | None: ...
-    def learn(
-        self, learner: Any, x: Double, y: float, target: float, weight: float, counts: dict[str, Any]
-    ) -> float | Double | None: ...
-    def learn_scored(self, learner: Any, y: float, target: float, weight: float) -> None: ...
+        outputs: int,
+        scale: tuple[float, float],
+    ) -> RowModel: ...
+    def fork(self) -> RowModel: ...
+    def learn(self, X: Double, y: Double, weight: Double, seen: int, threads: int, out: Double) -> int: ...
+    def learn_parts(self, X: Double, y: Double, weight: Double, seen: int, threads: int) -> Double: ...
+    def score(self, X: Double, threads: int, out: Double) -> None: ...
+    def score_parts(self, X: Double) -> Double: ...
+    def score_next(self, x: Double) -> float | Double: ...
 
 def in_one_step(
     changed: Any, calls: list[tuple[Any, tuple[Any, ...]]], holder: dict[str, Any], updates: dict[str, Any]
@@ -236,73 +207,25 @@ def in_one_step(
 def linear_scores(features: Single, w: Double, rank: int, out: Double) -> None: ...
 def bend_targets(curve: Double, targets: Double, out: Double) -> None: ...
 def straighten_scores(curve: Double, scores: Double) -> None: ...
-def combine_scores(
-    w: Double, P: Double, weights: Double, log_final: Double, scores: Double, task: int, out: Double
-) -> None: ...
-def combine_rows(
-    w: Double,
-    P: Double,
-    weights: Double,
-    log_final: Double,
-    share: float,
-    scores: Double,
-    y: Double,
-    weight: Double,
-    task: int,
-    loss_sum: Double,
-    error_sum: Double,
-    out: Double,
-) -> None: ...
 
 ROUND_BLOCK: int
 
 Whole = NDArray[np.int64]
 
 def component_sums(
-    features: Single,
-    rank: int,
-    w: Double,
-    y: Double,
-    weight: Double,
-    task: int,
-    log_rows: int,
-    scores: Double,
-    information: Whole,
-    coarse: Whole,
-    fine: Whole,
+    features: Single, rank: int, w: Double, y: Double, weight: Double, task: int, sums: tuple[Any, ...], scores: Double
 ) -> None: ...
 def kernel_sums(
-    x: Single,
-    kernel: int,
-    scale: float,
-    landmarks: Single,
-    norms: Single,
-    whiten: Single,
-    map_rank: int,
-    rank: int,
-    w: Double,
-    y: Double,
-    weight: Double,
-    task: int,
-    log_rows: int,
-    scores: Double,
-    information: Whole,
-    coarse: Whole,
-    fine: Whole,
+    map: FeatureMap, x: Single, w: Double, y: Double, weight: Double, task: int, sums: tuple[Any, ...], scores: Double
 ) -> None: ...
 def combination_sums(
-    w: Double,
-    P: Double,
-    weights: Double,
-    log_final: Double,
+    combination: Combination,
     scores: Double,
     y: Double,
     weight: Double,
     task: int,
-    log_rows: int,
+    sums: tuple[Any, ...],
     out: Double,
-    coarse: Whole,
-    fine: Whole,
 ) -> None: ...
 def add_triangle(matrix: Double, triangle: Whole, log_rows: int, out: Double) -> None: ...
 def solve_symmetric(A: Double, b: Double) -> bool: ...

@@ -10,7 +10,7 @@ from bomkl.auto.constants import SHARE
 from bomkl.auto.features import KERNELS, KernelFeatures, city_block_distances, median_distance, squared_distances
 from bomkl.auto.fit import ridge_fit, softmax
 from bomkl.auto.geometry import Geometry, packed
-from bomkl.auto.newton import NewtonRegression
+from bomkl.auto.newton import fitted_regression
 from bomkl.auto.task import Task
 
 
@@ -110,7 +110,7 @@ def test_blocks_do_what_rows_one_by_one_do(task, forget):
     else:
         y = (rng.random((n, 1)) < 0.5).astype(float) if task is Task.BINARY else 3 * rng.standard_t(2, size=(n, 1))
     weight = rng.uniform(0.5, 2, n)
-    component = NewtonRegression.of(w, P, 128, 1 / 0.3)
+    component = fitted_regression(w, P, 128, 1 / 0.3)
     wide = np.zeros((n, 128), dtype=np.float32)
     wide[:, :r] = F
     scores = np.vstack(
@@ -164,8 +164,8 @@ def test_dropping_a_component_conditions_the_stacks():
     combination = Combination.of(3)
     combination.score_and_learn(S, y, np.ones(200), Task.BINARY)
     precision = np.linalg.inv(combination.stack_covariance[0])
-    mean = combination.stack_w[0]
-    combination.drop(np.array([1]))
+    mean = combination.stack_w[0].copy()
+    combination = combination.without(np.array([1]))
     kept = [0, 2]
     expected = mean[kept] + np.linalg.solve(precision[np.ix_(kept, kept)], precision[kept, 1] * mean[1])
     np.testing.assert_allclose(combination.stack_w[0], expected)
@@ -194,6 +194,8 @@ def test_arrays_that_do_not_fit_are_refused():
         _core.matmul(single, np.zeros((1, 5, 64), np.float32), np.zeros((3, 64), np.float32))
     with pytest.raises(ValueError, match="do not fit"):
         _core.linear_scores(single, np.zeros((1, 5)), 3, double)
-    component = NewtonRegression.of(np.zeros((3, 1)), np.eye(3), 64, 1.0)
-    with pytest.raises(ValueError, match="at most 64"):
-        _core.close_block(*component._arrays(), 65)
+    regression = fitted_regression(np.zeros((3, 1)), np.eye(3), 64, 1.0)
+    with pytest.raises(ValueError, match="do not fit"):
+        regression.score_and_learn(np.zeros((2, 128), np.float32), np.zeros((2, 1)), np.ones(2), 2, 1.0, 0)
+    with pytest.raises(ValueError, match="does not fit"):
+        _core.RowModel.of(Geometry.of(double).core(), [], Combination.of(2).core, None, 0, 1, (0.0, 1.0))

@@ -199,7 +199,7 @@ def test_extreme_rows_and_weights_do_not_overflow():
     for _ in range(3):
         ((coarse, fine),) = got.pulls()
         _core.component_sums(
-            features, 64, np.zeros((1, 64)), y, weight, 2, 38, scores, got.information[0], coarse, fine
+            features, 64, np.zeros((1, 64)), y, weight, 2, (38, got.information[0], coarse, fine), scores
         )
     ((information, pull),) = got.component_sums()
     assert information[0, 0] == pytest.approx(information[5, 63])

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor
-from bomkl._core import NotFiniteError
+from bomkl._core import NewtonRegression, NotFiniteError
 from bomkl.auto.combination import Combination
 from bomkl.auto.component import NewtonComponent
 from bomkl.auto.geometry import unpacked
-from bomkl.auto.newton import NewtonRegression
+from bomkl.auto.newton import fitted_regression, repair
 from bomkl.auto.task import Task
 
 RNG = np.random.default_rng(0)
@@ -66,12 +66,12 @@ def test_a_covariance_that_rounding_has_spoilt_is_repaired(weight):
     rank = 70
     P = np.eye(rank)
     P[:5, :5] = 1 - 1e-6 * np.eye(5)  # four eigenvalues of -1e-6
-    regression = NewtonRegression.of(np.zeros((rank, 1)), P, 128, 1.0)
+    regression = fitted_regression(np.zeros((rank, 1)), P, 128, 1.0)
     rows = np.zeros((1024, 128), dtype=np.float32)
     rows[:, :rank] = RNG.normal(size=(1024, rank))
     for seen in range(0, 16 * 1024, 1024):
         regression.score_and_learn(rows, rows[:, :1].astype(float), np.full(1024, weight), Task.SQUARED, 1.0, seen)
-        regression.repair()
+        repair(regression)
     repaired = unpacked(regression.P)[:, :rank].astype(np.float64)
     assert np.linalg.eigvalsh(repaired).min() > 0
 
@@ -81,13 +81,13 @@ def test_a_covariance_follows_the_exact_one_on_a_long_stream(rank, rows):
     rng = np.random.default_rng(0)
     ridge, weight, call, width = 0.01, 100.0, 3072, -(-rank // 64) * 64
     mixing = np.linalg.qr(rng.normal(size=(rank, rank)))[0] * np.geomspace(1, 0.05, rank)
-    regression = NewtonRegression.of(np.zeros((rank, 1)), np.eye(rank) / ridge, width, ridge)
+    regression = fitted_regression(np.zeros((rank, 1)), np.eye(rank) / ridge, width, ridge)
     information = ridge * np.eye(rank)
     for seen in range(0, rows, call):
         F = np.zeros((call, width), dtype=np.float32)
         F[:, :rank] = rng.normal(size=(call, rank)) @ mixing
         regression.score_and_learn(F, F[:, :1].astype(float), np.full(call, weight), Task.SQUARED, 1.0, seen)
-        regression.repair()
+        repair(regression)
         exact = F[:, :rank].astype(float)
         information += weight * exact.T @ exact
     P = unpacked(regression.P)[:, :rank]
@@ -105,9 +105,10 @@ def test_covariances_of_the_combination_are_symmetric_to_the_bit():
 
 
 def test_a_healthy_covariance_is_left_alone():
-    regression = NewtonRegression.of(np.zeros((3, 1)), np.diag([1.0, 2.0, 0.01]), 64, 1.0)
-    before, regression.unchecked = regression.P.copy(), 1e9
-    regression.repair()
+    regression = fitted_regression(np.zeros((3, 1)), np.diag([1.0, 2.0, 0.01]), 64, 1.0)
+    before = regression.P
+    regression.restore(regression.open_block(), 1e9)
+    repair(regression)
     np.testing.assert_array_equal(regression.P, before)
     assert regression.unchecked == 0
 
@@ -115,7 +116,11 @@ def test_a_healthy_covariance_is_left_alone():
 @pytest.mark.parametrize("learn", [True, False])
 def test_a_score_that_is_not_finite_is_an_error_and_changes_nothing(learn):
     model = AutoMKLRegressor(30, random_state=0).partial_fit(X[:100], NUMBERS[:100])
-    model._learner.components[0].regression.w[:] = 1e308
+    first, *others = model._learner.components
+    known = first.regression
+    huge = NewtonRegression.of(np.full_like(known.w, 1e308), known.P, known.trace)
+    huge.restore(known.open_block(), 0.0)
+    model._learner.components = [first.at(huge), *others]
     before = model.__getstate__()
     with pytest.raises(NotFiniteError, match="not finite"):
         model.partial_fit(X, NUMBERS) if learn else model.predict(X)

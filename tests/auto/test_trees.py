@@ -8,8 +8,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor
+from bomkl._core import Sample
 from bomkl.auto.coding import Coding
-from bomkl.auto.sample import Sample
 from bomkl.auto.task import Task
 from bomkl.auto.trees import BOOSTED, FOREST, TREES, BoostedTrees, Forest, Growing
 
@@ -51,7 +51,7 @@ def test_neighbouring_numbers_are_told_apart():
 def test_every_row_is_in_the_sample_with_the_same_probability():
     counts = np.zeros(100)
     for seed in range(400):
-        sample = Sample(10, seed, np.empty((0, 1), np.uint8), np.empty(0), np.empty(0))
+        sample = Sample.of(10, seed, np.empty((0, 1), np.uint8), np.empty(0), np.empty(0))
         sample.add(np.zeros((100, 1), np.uint8), np.arange(100.0), np.ones(100), 0)
         y = sample.rows()[1]
         assert len(np.unique(y)) == 10
@@ -100,21 +100,22 @@ def test_leaves_of_the_forest_go_on_learning(task):
     before = copy.deepcopy(forest)
     scorer = forest.scorer()
     old = scorer({"codes": CODES})
-    scores = forest.score_and_learn({"codes": CODES[300:]}, y[300:], weight[300:], task, 1.0, 300)
+    scores = forest.learn(CODES[300:], y[300:], weight[300:], 300)
     assert_array_equal(scorer({"codes": CODES}), old)  # a scorer keeps what it knows
-    table = before.table.astype(np.float64)
+    known = before.arrays()
+    table = known["table"].astype(np.float64)
     for t in range(300, 600):
-        leaves = [leaf(before.nodes, root, CODES[t]) for root in before.roots]
+        leaves = [leaf(known["nodes"], root, CODES[t]) for root in known["roots"]]
         sums = table[leaves]
         if task.is_regression:
-            expected = ((sums[:, 1] + 0.2 * before.prior[1]) / (sums[:, 0] + 0.2)).mean()
+            expected = ((sums[:, 1] + 0.2 * known["prior"][1]) / (sums[:, 0] + 0.2)).mean()
             table[leaves] += weight[t] * np.array([1.0, y[t, 0]])
         else:
-            means = ((sums + 0.2 * before.prior) / (sums.sum(axis=1, keepdims=True) + 0.2)).mean(axis=0)
+            means = ((sums + 0.2 * known["prior"]) / (sums.sum(axis=1, keepdims=True) + 0.2)).mean(axis=0)
             expected = np.log(means) if task is Task.MULTICLASS else np.log(means[1] / means[0])
             table[leaves, THREE[t] if task is Task.MULTICLASS else LABELS[t]] += weight[t]
         assert_allclose(scores[t - 300], expected, rtol=1e-4, atol=1e-4)
-    assert_allclose(forest.leaf_sums(), table, rtol=1e-4, atol=1e-4)
+    assert_allclose(forest.arrays()["table"], table, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("y", [LABELS, THREE, NUMBERS], ids=["two", "three", "numbers"])
@@ -142,8 +143,9 @@ def test_the_leaves_of_a_forest_know_every_row_also_those_that_came_while_it_gre
     for begin in range(0, 600, 10):  # it is grown anew at 60, 100 and 160 rows, and takes its place 10 rows later
         model.partial_fit(X[begin : begin + 10], y[begin : begin + 10])
         (forest,) = (each for each in model._learner.components if each.name == FOREST)
-        sums = forest.leaf_sums()
-        assert (sums[:, 0] if y is NUMBERS else sums).sum() == len(forest.roots) * model.n_seen_
+        known = forest.arrays()
+        sums = known["table"]
+        assert (sums[:, 0] if y is NUMBERS else sums).sum() == len(known["roots"]) * model.n_seen_
 
 
 def test_trees_can_be_left_out_and_are_not_in_rounds():

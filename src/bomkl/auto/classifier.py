@@ -22,6 +22,7 @@ from bomkl.auto.device import on_host
 from bomkl.auto.estimator import AutoEstimator
 from bomkl.auto.geometry import Float
 from bomkl.auto.labels import alike, in_order, label_codes, pieces
+from bomkl.auto.one_row import learn_in_one_step
 from bomkl.auto.parallel import Mapper
 from bomkl.auto.sum_engine import joined
 from bomkl.auto.task import new_class_log_odds
@@ -270,9 +271,9 @@ class AutoMKLClassifier(OnlineClassifier, AutoEstimator):
             return np.asarray(now.predict_proba(now._whole_row(x))[0])
         return np.asarray(_probabilities(np.array([now._external_one(scores)]), len(now.classes_))[0])
 
-    def _learn_row(self, learner: Any, row: Any, y: Any) -> float | Float | None:
+    def _learn_row(self, row: Any, y: Any) -> float | Float | None:
         code = self._code_of(y)
-        scores = None if code is None else learner.learn_one(row, code, self.__dict__)
+        scores = None if code is None else learn_in_one_step(self, row, code)
         return None if scores is None else self._external_one(scores)
 
     def _code_of(self, y: Any) -> int | None:

@@ -2,34 +2,62 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bomkl._core import combine_rows, combine_scores
+from bomkl._core import Combination as CoreCombination
 from bomkl.auto.constants import SHARE, STACK_RIDGES
 from bomkl.auto.geometry import Float
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.task import Task
 
 
-@dataclass
-class Combination:
-    """Weights of some components, and the losses they have had."""
+def _array(name: str) -> Any:
+    """Make a property that is an array of the core; setting it changes the numbers in place."""
 
-    stack_w: Float
-    stack_covariance: Float
-    weights: Float
-    log_final: Float
-    loss_sum: Float
-    error_sum: Float
+    def get(self: Combination) -> Float:
+        array: Float = getattr(self.core, name)
+        return array
+
+    def set_values(self: Combination, values: Float) -> None:
+        get(self)[...] = values
+
+    return property(get, set_values)
+
+
+class Combination:
+    """Weights of some components, and the losses they have had; `core` owns them."""
+
+    stack_w = _array("stack_w")
+    stack_covariance = _array("stack_covariance")
+    weights = _array("weights")
+    log_final = _array("log_final")
+    loss_sum = _array("loss_sum")
+    error_sum = _array("error_sum")
+
+    def __init__(self, core: CoreCombination) -> None:
+        self.core = core
+
+    @classmethod
+    def holding(
+        cls,
+        stack_w: Float,
+        stack_covariance: Float,
+        weights: Float,
+        log_final: Float,
+        loss_sum: Float,
+        error_sum: Float,
+    ) -> Self:
+        """Copy arrays."""
+        arrays = (stack_w, stack_covariance, weights, log_final, loss_sum, error_sum)
+        return cls(CoreCombination.of(*(np.ascontiguousarray(each) for each in arrays), SHARE))
 
     @classmethod
     def of(cls, components: int) -> Self:
         """Weigh all components alike."""
-        return cls(
+        return cls.holding(
             stack_w=np.full((len(STACK_RIDGES), components), 1 / components),
             stack_covariance=np.stack([np.eye(components) / ridge for ridge in STACK_RIDGES]),
             weights=np.full(components, 1 / components),
@@ -40,15 +68,11 @@ class Combination:
 
     def scores(self, S: Float, task: Task) -> Float:
         """Combine component scores (n, components, outputs)."""
-        out = np.empty((S.shape[0], S.shape[2]))
-        combine_scores(*self.arrays(), centred(S, task), int(task), out)
-        return out
+        return self.core.scores(np.ascontiguousarray(S), int(task))
 
     def score_and_learn(self, S: Float, y: Float, weight: Float, task: Task) -> Float:
         """Combine the scores of each row just before the weights learn from it."""
-        out = np.empty(y.shape)
-        combine_rows(*self.arrays(), SHARE, centred(S, task), y, weight, int(task), self.loss_sum, self.error_sum, out)
-        return out
+        return self.core.score_and_learn(np.ascontiguousarray(S), y, weight, int(task))
 
     def final_shares(self) -> Float:
         """Weights of the stacks and, last, of the mixture."""
@@ -68,41 +92,52 @@ class Combination:
         total = shares[:-1] @ parts + shares[-1] * self.weights
         return np.asarray(total / total.sum())
 
-    def drop(self, dropped: NDArray[np.int64]) -> None:
-        """Take components out, conditioning the stacks on their weights being zero."""
+    def without(self, dropped: NDArray[np.int64]) -> Self:
+        """Return what is left when components go, conditioning the stacks on their weights being zero."""
+        stack_w, covariance = self.stack_w.copy(), self.stack_covariance.copy()
         for i in dropped:
-            for j in range(len(self.stack_w)):
-                P = self.stack_covariance[j]
+            for j in range(len(stack_w)):
+                P = covariance[j]
                 gain = P[:, i] / max(P[i, i], 1e-300)
-                self.stack_w[j] -= gain * self.stack_w[j, i]
-                self.stack_covariance[j] = P - np.outer(gain, P[i])
+                stack_w[j] -= gain * stack_w[j, i]
+                covariance[j] = P - np.outer(gain, P[i])
         kept = np.setdiff1d(np.arange(len(self.weights)), dropped)
-        self.stack_w = np.ascontiguousarray(self.stack_w[:, kept])
-        self.stack_covariance = np.ascontiguousarray(self.stack_covariance[:, kept][:, :, kept])
         weights = self.weights[kept]
-        self.weights = weights / weights.sum()
-        self.loss_sum, self.error_sum = self.loss_sum[kept], self.error_sum[kept]
+        return self.holding(
+            stack_w[:, kept],
+            covariance[:, kept][:, :, kept],
+            weights / weights.sum(),
+            self.log_final,
+            self.loss_sum[kept],
+            self.error_sum[kept],
+        )
 
     def fork(self) -> Self:
         """Return a copy that may learn while this one stays as it is."""
-        return type(self)(*(each.copy() for each in (*self.arrays(), self.loss_sum, self.error_sum)))
+        return type(self)(self.core.fork())
+
+    def __getstate__(self) -> State:
+        return self.to_state()
+
+    def __setstate__(self, state: State) -> None:
+        self.core = self.holding(**state).core
 
     def to_state(self) -> State:
         """Everything it is, as arrays."""
         return {
-            "stack_w": self.stack_w,
-            "stack_covariance": self.stack_covariance,
-            "weights": self.weights,
-            "log_final": self.log_final,
-            "loss_sum": self.loss_sum,
-            "error_sum": self.error_sum,
+            "stack_w": self.stack_w.copy(),
+            "stack_covariance": self.stack_covariance.copy(),
+            "weights": self.weights.copy(),
+            "log_final": self.log_final.copy(),
+            "loss_sum": self.loss_sum.copy(),
+            "error_sum": self.error_sum.copy(),
         }
 
     @classmethod
     def from_state(cls, saved: Saved, components: int) -> Self:
         """Go on where `to_state` was called."""
         stacks = len(STACK_RIDGES)
-        combination = cls(
+        combination = cls.holding(
             stack_w=saved.array("stack_w", (stacks, components)),
             stack_covariance=saved.array("stack_covariance", (stacks, components, components)),
             weights=saved.array("weights", (components,), low=0.0, high=1 + 1e-9),
@@ -114,10 +149,6 @@ class Combination:
             raise saved.wrong("weights", "numbers of sum 1", combination.weights)
         saved.end()
         return combination
-
-    def arrays(self) -> tuple[Float, Float, Float, Float]:
-        """Arrays in the order of the core."""
-        return self.stack_w, self.stack_covariance, self.weights, self.log_final
 
 
 def centred(S: Float, task: Task) -> Float:

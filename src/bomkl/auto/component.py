@@ -7,15 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bomkl._core import NewtonPart, NewtonRegression
 from bomkl.auto.features import Features, KernelFeatures, features_from_state
-from bomkl.auto.geometry import Float, Single, Views
+from bomkl.auto.geometry import Float, Views
 from bomkl.auto.information import Information
-from bomkl.auto.newton import NewtonRegression
+from bomkl.auto.newton import (
+    feature_scores,
+    fitted_regression,
+    regression_from_state,
+    regression_state,
+    repair,
+)
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.task import Task
 
@@ -23,7 +30,7 @@ Scorer = Callable[[Views], Float]
 
 
 class RegressionElsewhere(Protocol):
-    """A `NewtonRegression` whose arrays are on a device: it never changes, and what changes one happens here."""
+    """A regression whose arrays are on a device: it never changes, and what changes one happens on the processor."""
 
     @property
     def rank(self) -> int:
@@ -35,11 +42,8 @@ class RegressionElsewhere(Protocol):
     def means(self) -> Float:
         """Posterior mean with every row learned, (outputs, width)."""
 
-    def scores(self, F: Single, means: Float) -> Float:
-        """Score rows of features with the posterior mean of `means`."""
-
     def to_state(self) -> State:
-        """Everything it is, as a `NewtonRegression` has it."""
+        """Everything it is, as `regression_state` gives it."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +64,6 @@ class Component(Protocol):
     name: str
 
     @property
-    def cost(self) -> float:
-        """Work of a row, in any unit: costly components are begun first."""
-
-    @property
     def support(self) -> NDArray[np.int64] | None:
         """Numbers of the stored rows it needs; None where it needs none."""
 
@@ -73,8 +73,11 @@ class Component(Protocol):
     def geometries(self) -> tuple[str, ...]:
         """Name the views it needs."""
 
-    def score_and_learn(self, views: Views, y: Float, weight: Float, task: Task, forget: float, seen: int) -> Float:
-        """Score rows (n, outputs), each just before it is learned from; `seen` rows came before them."""
+    def part(self, forget: float) -> Any:
+        """Return what the compiled model learns with; what is learned is found in it."""
+
+    def at(self, part: Any) -> Self:
+        """Return this component with a part of a compiled model that was made from its own; None: with none."""
 
     def scorer(self) -> Scorer:
         """Return a function that scores rows by what is known now, whatever is learned meanwhile."""
@@ -111,12 +114,7 @@ class NewtonComponent:
     @classmethod
     def fitted(cls, name: str, features: Features, w: Float, covariance: Float, ridge: float) -> Self:
         """Start from a posterior mean (r, outputs) and covariance (r, r), and the ridge of the prior before them."""
-        return cls(name, features, NewtonRegression.of(w, covariance, features.width, ridge))
-
-    @property
-    def cost(self) -> float:
-        """Rank of the features."""
-        return self.regression.rank
+        return cls(name, features, fitted_regression(w, covariance, features.width, ridge))
 
     @property
     def support(self) -> NDArray[np.int64] | None:
@@ -132,56 +130,59 @@ class NewtonComponent:
         """Name the views it needs."""
         return self.features.geometries()
 
-    def score_and_learn(self, views: Views, y: Float, weight: Float, task: Task, forget: float, seen: int) -> Float:
-        """Score rows, each just before it is learned from."""
-        return self._regression_here().score_and_learn(self.features(views), y, weight, task, forget, seen)
+    def part(self, forget: float) -> Any:
+        """Return the regression on its features."""
+        return NewtonPart.of(self.features.core(), self.on_processor(), None, forget)
+
+    def at(self, part: Any) -> Self:
+        """Return this component with another regression."""
+        return type(self)(self.name, self.features, part)
 
     def scorer(self) -> Scorer:
         """Return a function that scores rows by what is known now."""
-        means, features, regression = self.regression.means(), self.features, self.regression
-        return lambda views: regression.scores(features(views), means)
+        means, features, rank = self.regression.means(), self.features, self.regression.rank
+        return lambda views: feature_scores(features(views), means, rank)
 
     def fork(self) -> Self:
         """Return a copy that shares what it does not change."""
         regression = self.regression
-        return type(self)(
-            self.name, self.features, regression.fork() if isinstance(regression, NewtonRegression) else regression
-        )
+        return self.at(regression.fork() if isinstance(regression, NewtonRegression) else regression)
 
     def tend(self) -> None:
         """Keep the covariance positive definite; information in double precision is so by itself."""
         if isinstance(self.regression, NewtonRegression):
-            self.regression.repair()
+            repair(self.regression)
 
     def close(self) -> None:
         """Close the open block."""
         if not isinstance(self.regression, Information):
-            self._regression_here().close()
+            self.on_processor().close()
 
     def add_class(self, log_odds: float) -> None:
         """Make room for one more class."""
         if isinstance(self.regression, Information):
             self.regression.add_class(log_odds)
         else:
-            self._regression_here().add_class(log_odds)
+            self.on_processor().add_class(log_odds)
 
-    def _regression_here(self) -> NewtonRegression:
+    def on_processor(self) -> NewtonRegression:
         """Bring the regression to the processor, where it may change."""
         assert not isinstance(self.regression, Information)
-        self.regression = here = self.regression.here()
-        return here
+        if not isinstance(self.regression, NewtonRegression):
+            self.regression = self.regression.here()
+        return self.regression
 
     def to_state(self) -> State:
         """Everything it is, as plain values and arrays."""
-        return {"features": self.features.to_state(), "regression": self.regression.to_state()}
+        known = self.regression
+        state = regression_state(known) if isinstance(known, NewtonRegression) else known.to_state()
+        return {"features": self.features.to_state(), "regression": state}
 
     @classmethod
     def from_state(cls, name: str, saved: Saved, shape: Shape) -> Self:
         """Go on where `to_state` was called."""
         features = features_from_state(saved.part("features"), shape.columns, shape.stored_rows)
-        regression = NewtonRegression.from_state(
-            saved.part("regression"), features.rank + 1, shape.outputs, shape.most_open
-        )
+        regression = regression_from_state(saved.part("regression"), features.rank + 1, shape.outputs, shape.most_open)
         return cls(name, features, regression)
 
 

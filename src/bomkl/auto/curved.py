@@ -8,19 +8,17 @@ combined with the others.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bomkl._core import bend_targets, straighten_scores
+from bomkl._core import NewtonPart, NewtonRegression, bend_targets, straighten_scores
 from bomkl.auto.component import NewtonComponent, RegressionElsewhere, Scorer, Shape, kinds
 from bomkl.auto.features import Features
 from bomkl.auto.geometry import Float, Views
 from bomkl.auto.information import Information
-from bomkl.auto.newton import NewtonRegression
 from bomkl.auto.saved import Saved, State
-from bomkl.auto.task import Task
 
 _BENDS_FROM = 0.2  # of the mean distance of the targets from where the curve begins
 _TAIL = 0.02  # of the targets lie beyond that
@@ -84,11 +82,6 @@ class CurvedComponent:
         return self.inner.regression
 
     @property
-    def cost(self) -> float:
-        """Rank of the features."""
-        return self.inner.cost
-
-    @property
     def support(self) -> NDArray[np.int64] | None:
         """Landmarks among the stored rows."""
         return self.inner.support
@@ -101,11 +94,13 @@ class CurvedComponent:
         """Name the views it needs."""
         return self.inner.geometries()
 
-    def score_and_learn(self, views: Views, y: Float, weight: Float, task: Task, forget: float, seen: int) -> Float:
-        """Score rows, each just before it is learned from."""
-        scores = self.inner.score_and_learn(views, bent(self.curve, y), weight, task, forget, seen)
-        straighten_scores(self.curve, scores)
-        return scores
+    def part(self, forget: float) -> Any:
+        """Return the regression of bent targets."""
+        return NewtonPart.of(self.features.core(), self.inner.on_processor(), self.curve, forget)
+
+    def at(self, part: Any) -> Self:
+        """Return this component with another regression."""
+        return replace(self, inner=self.inner.at(part))
 
     def scorer(self) -> Scorer:
         """Return a function that scores rows by what is known now."""

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from bomkl.auto.fast_experts import SLOW, FastExperts
 from bomkl.auto.geometry import Float
-from bomkl.auto.one_row import Step, learn_in_one_step, scores_of_one
+from bomkl.auto.one_row import Step, scores_of_one
 from bomkl.auto.parallel import Mapper
 from bomkl.auto.row_arrays import checked, dense_rows
 from bomkl.auto.rows import RowLearner
@@ -58,7 +58,6 @@ class AdaptiveLearner:
         self.log_weights = np.zeros(2)
         self.fast = FastExperts(settings, n_classes, columns)
         self.seen = 0
-        self.shared = False  # whether another thread may be reading it, so that it must not change
         self.restarts: list[int] = []
         self.alarms = 0
         self.last_X: list[Any] = []  # rows; of very wide ones sparse matrices
@@ -104,12 +103,8 @@ class AdaptiveLearner:
 
     def fork(self) -> Self:
         """Return a copy that may learn while this one stays as it is; only the latest fork may learn."""
-        return self._with([model.fork() for model in self.models], self.fast.fork())
-
-    def _with(self, models: list[RowLearner | WideLearner], fast: FastExperts) -> Self:
-        """Return a copy that has these learners."""
         fork = copy.copy(self)
-        fork.shared, fork.models, fork.fast = False, models, fast
+        fork.models, fork.fast = [model.fork() for model in self.models], self.fast.fork()
         fork.recent, fork.restarts = list(self.recent), list(self.restarts)
         fork.before, fork.error_size = self.before.copy(), self.error_size.copy()
         return fork
@@ -145,30 +140,11 @@ class AdaptiveLearner:
         base = _scores(sum(parts[1:], parts[0]), self.task)
         return checked(self.fast.scores(base, np.stack(each[:SLOW], axis=1), self.unit(), X, run))
 
-    def learn_one(self, x: Any, y: float, holder: dict[str, Any]) -> float | Float | None:
-        """Score one row, then learn from it, as `learn_in_one_step` does."""
-        return learn_in_one_step(self, x, y, holder)
-
     def plan_one(self, x: Any, y: float) -> Step | None:
-        """Plan what `learn_one` does; None where it cannot do it."""
-        steps: list[Step] = []
-        for learner in (*self.models, *self.fast.twins):
-            step = learner.plan_one(x, y)
-            if step is None:
-                return None
-            steps.append(step)
-        count, target, weight = len(self.models), np.array([y], dtype=np.float64), np.ones(1)
-        models, twins = steps[:count], steps[count:]
-        after = self._with([each.after for each in models], self.fast.with_twins([each.after for each in twins]))
-        each = np.stack([step.row_of_scores for step in models], axis=1)
-        base, unit = after._mix(each, target, weight)
-        after._keep(x if sp.issparse(x) else dense_rows(x[None], 0, 1), target, weight)
-        fast = [step.row_of_scores for step in twins]
-        scores = after.fast.combine_and_learn(base, each[:, :SLOW], unit, fast, target, weight)
-        after.seen += 1
-        if not np.isfinite(scores).all() or (after.seen % STEP == 0 and after._decision() is not None):
-            return None
-        return Step(scores_of_one(scores[0]), after, [call for each in steps for call in each.calls])
+        """Score one row and learn from it in a copy."""
+        after = self.fork()
+        scores = after.score_and_learn(x if sp.issparse(x) else x[None], np.array([y], dtype=np.float64), np.ones(1))
+        return Step(scores_of_one(scores[0]), after, [])
 
     def score_one(self, x: Any) -> float | Float | None:
         """Scores of one row as `learn_one` would give them; None where it cannot do it."""

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from bomkl._change import as_of, changing, forked
+from bomkl._change import as_of, changing
 from bomkl._drawn_rows import Drawn
 from bomkl._extras import install_hint
 from bomkl._repr import ShowsState, bytes_text, top_kernels
@@ -51,7 +51,7 @@ from bomkl.auto.missing import (
 from bomkl.auto.parallel import Mapper, shared_by
 from bomkl.auto.pool import PoolMember, pool_members
 from bomkl.auto.rounds import RoundLearner
-from bomkl.auto.row_arrays import counted
+from bomkl.auto.row_arrays import array_bytes, counted
 from bomkl.auto.rows import RowLearner
 from bomkl.auto.saved import State
 from bomkl.auto.sparse_rows import canonical_rows
@@ -307,7 +307,8 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
                 return None
             if len(row) > WIDEST:
                 return canonical_rows(row[None], 0, 1) if np.isfinite(row).all() else None
-            return np.ascontiguousarray(row, dtype=np.float64)
+            row = np.ascontiguousarray(row, dtype=np.float64)
+            return row if np.isfinite(row).all() else None
         return self._quick_sparse_row(row)
 
     def _quick_sparse_row(self, row: Any) -> Any:
@@ -325,15 +326,9 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
             if row is None:
                 return None
             self._prepare(False)
-            learner = self._learner
-            if isinstance(learner, RoundLearner):
-                return None
-            if learner.shared:  # somebody may be reading it
-                self.__dict__ = forked(self.__dict__)
-                learner = self._learner
-            return self._learn_row(learner, row, y)
+            return self._learn_row(row, y)
 
-    def _learn_row(self, learner: Any, row: Any, y: Any) -> float | Float | None:
+    def _learn_row(self, row: Any, y: Any) -> float | Float | None:
         """Score a row as learners take it, then learn from it, in one step."""
         raise NotImplementedError
 
@@ -422,7 +417,7 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         """Memory of the learned arrays, in bytes."""
         check_is_fitted(self)
         state = self.__dict__
-        return _array_bytes(state["_learner"]) + _array_bytes(state.get("_errors"))
+        return array_bytes(state["_learner"]) + array_bytes(state.get("_errors"))
 
     @property
     def feature_importances_(self) -> Float:
@@ -555,14 +550,3 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         kind = self._kind(started["drift"], started["update"])
         if started["budget"] != settings.budget or type(self._learner) is not kind:
             raise ValueError("The settings of the saved model are not those of its learner.")
-
-
-def _array_bytes(value: Any) -> int:
-    if hasattr(value, "nbytes"):
-        return int(value.nbytes)
-    if isinstance(value, int | float | str):
-        return 0
-    if isinstance(value, list | tuple):
-        return sum(_array_bytes(each) for each in value)
-    parts = value if isinstance(value, dict) else getattr(value, "__dict__", {})
-    return sum(_array_bytes(each) for each in list(parts.values()))

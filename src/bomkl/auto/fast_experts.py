@@ -60,12 +60,8 @@ class FastExperts:
 
     def fork(self) -> Self:
         """Return a copy that may learn while this one stays as it is; only the latest fork may learn."""
-        return self.with_twins([twin.fork() for twin in self.twins])
-
-    def with_twins(self, twins: list[RowLearner | WideLearner]) -> Self:
-        """Return a copy that has these twins."""
         fork = copy.copy(self)
-        fork.twins = twins
+        fork.twins = [twin.fork() for twin in self.twins]
         fork.recent, fork.weights = self.recent.copy(), self.weights.copy()
         fork.combination = self.combination.fork()
         return fork

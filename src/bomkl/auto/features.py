@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar, Self
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpstrf, dtrtri
 from scipy.spatial.distance import cdist, pdist
 
-from bomkl._core import BLOCK, kernel_features
+from bomkl._core import BLOCK, FeatureMap
 from bomkl.auto.geometry import (
     VIEWS,
     Float,
@@ -102,6 +102,7 @@ class KernelFeatures:
     whiten: Single
     rank: int
     support: NDArray[np.int64]
+    _core: FeatureMap | None = field(default=None, init=False, repr=False, compare=False)
 
     @classmethod
     def of(
@@ -137,21 +138,23 @@ class KernelFeatures:
         """Columns of the features, of which those after ``rank`` + 1 are zero."""
         return int(self.whiten.shape[0]) * BLOCK
 
-    @property
-    def number(self) -> int:
-        """Number of the kernel in the core."""
-        return KERNELS.index(self.kernel)
-
     def __call__(self, views: Views) -> Single:
         """Map rows, given in their views."""
         x = views[self.geometry]
         out = np.empty((len(x), self.width), dtype=np.float32)
-        kernel_features(x, *self.map(), out)
+        self.core().make(x, out)
         return out
 
-    def map(self) -> tuple[int, float, Single, Single, Single, int]:
-        """Return the map as the core takes it."""
-        return self.number, self.scale, self.landmarks, self.norms, self.whiten, self.rank
+    def core(self) -> FeatureMap:
+        """Return the map as the core has it."""
+        if self._core is None:
+            arrays = {"landmarks": self.landmarks, "norms": self.norms, "whiten": self.whiten, "rank": self.rank}
+            view = VIEWS.index(self.geometry) if self.geometry in VIEWS else 0
+            self._core = FeatureMap.of_kernel(view, KERNELS.index(self.kernel), self.scale, arrays)
+        return self._core
+
+    def __getstate__(self) -> State:
+        return vars(self) | {"_core": None}  # the core does not know pickles
 
     def landmark_rows(self) -> Single:
         """Landmarks in their view, one a row."""
@@ -250,6 +253,10 @@ class LinearFeatures:
             out[:, 2 * self.columns : self.rank] = views["squares"]
         out[:, self.rank] = 1
         return out
+
+    def core(self) -> FeatureMap:
+        """Return the map as the core has it."""
+        return FeatureMap.of_columns(self.columns, self.both, self.squares)
 
     def geometries(self) -> tuple[str, ...]:
         """Name the views it needs."""

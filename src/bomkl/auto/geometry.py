@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.special import ndtri
 
-from bomkl._core import BLOCK, normal_scores
-from bomkl._core import views as core_views
+from bomkl._core import BLOCK, ColumnViews, normal_scores
 from bomkl.auto.coding import Coding
 from bomkl.auto.saved import Saved, State
 
@@ -122,6 +121,7 @@ class Geometry:
     axes: Single
     relevance: dict[str, Float] = field(default_factory=dict)
     coding: Coding | None = None  # where there are trees
+    _core: tuple[Any, ColumnViews] | None = field(default=None, init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, kept: Float) -> Self:
@@ -158,32 +158,42 @@ class Geometry:
             for name in VIEWS
             if name in names | bases
         }
-        one = np.ones(X.shape[1])
-        standard, normal = (self.relevance.get(base, one).astype(np.float32) for base in ("standard", "normal"))
-        core_views(
-            X,
-            self.mean,
-            self.deviation,
-            self.middle,
-            self.common,
-            self.sorted_columns,
-            self.score_table,
-            self.normal_mean,
-            self.normal_deviation,
-            self.axes,
-            standard,
-            normal,
-            CLIP,
-            FAR,
-            view_width("leading", X.shape[1]),
-            [views.get(name) for name in VIEWS],
-        )
+        self.core().make(X, [views.get(name) for name in VIEWS])
         if "squares" in names:
             views["squares"] = (views["normal"] * views["normal"] - self.square_means()) * np.float32(ROOT_HALF)
         if "codes" in names:
             assert self.coding is not None
             views["codes"] = self.coding(X)
         return views
+
+    def core(self) -> ColumnViews:
+        """Return the views as the core makes them."""
+        made_for = self.relevance, self.coding
+        if self._core is None or any(one is not other for one, other in zip(self._core[0], made_for, strict=True)):
+            one = np.ones(len(self.mean))
+            arrays: State = {
+                "mean": self.mean,
+                "deviation": self.deviation,
+                "middle": self.middle,
+                "common": self.common,
+                "sorted_columns": self.sorted_columns,
+                "score_table": self.score_table,
+                "normal_mean": self.normal_mean,
+                "normal_deviation": self.normal_deviation,
+                "axes": self.axes,
+                "clip": CLIP,
+                "far": FAR,
+                "leading": view_width("leading", len(self.mean)),
+            }
+            for name in ("standard", "normal"):
+                arrays[f"relevance_{name}"] = self.relevance.get(name, one).astype(np.float32)
+            if self.coding is not None:
+                arrays |= self.coding.to_state()
+            self._core = made_for, ColumnViews.of(arrays)
+        return self._core[1]
+
+    def __getstate__(self) -> State:
+        return vars(self) | {"_core": None}  # the core does not know pickles
 
     def square_means(self) -> Single:
         """Means of squared normal scores among the kept rows: 1, and 0 for constant columns."""

@@ -8,8 +8,8 @@ from typing import Self
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 
-from bomkl._core import BLOCK, linear_scores, solve_symmetric
-from bomkl.auto.geometry import Float, Single
+from bomkl._core import BLOCK, solve_symmetric
+from bomkl.auto.geometry import Float
 from bomkl.auto.saved import Saved, State
 
 
@@ -40,12 +40,6 @@ class Information:
     def means(self) -> Float:
         """Posterior mean, (outputs, width)."""
         return self.w
-
-    def scores(self, F: Single, means: Float) -> Float:
-        """Score rows of features with the posterior mean of `means`."""
-        out = np.empty((len(F), len(means)))
-        linear_scores(F, means, self.rank, out)
-        return out
 
     def learned(self, information: Float, pull: Float) -> Information:
         """Take a round in by one Newton step: the information after it, and sum x (y - p), (outputs, rank), at w."""

@@ -1,7 +1,7 @@
-"""Single rows: the core takes them from their values to their scores, and learns from them, in one step.
+"""Single rows: a copy of the learner learns from the row, and takes its place in one step.
 
-A learner that is made of others plans the step first: their scores, what it is itself afterwards, and the calls of the
-core that change what the others have. Nothing changes before all of it is known.
+Copies are cheap where arrays are shared until they change. Very wide rows change few of very many weights, in place:
+the learner plans the calls of the core that do so, and nothing changes before all of the step is known.
 """
 
 from __future__ import annotations
@@ -12,55 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from bomkl._core import OneRow, in_one_step
-from bomkl.auto.component import NewtonComponent
-from bomkl.auto.constants import LARGEST, SHARE
-from bomkl.auto.curved import CurvedComponent
-from bomkl.auto.features import KernelFeatures, LinearFeatures
-from bomkl.auto.geometry import CLIP, FAR, VIEWS, Float, view_width
-from bomkl.auto.newton import NewtonRegression
-from bomkl.auto.trees import is_tree
-
-
-def one_row_of(learner: Any) -> OneRow | None:
-    """Prepare a learner; None where it has parts that the core does not know."""
-    if learner.geometry is None:
-        return None
-    views = []
-    for component in learner.components:
-        if is_tree(component):
-            views.append(-1)
-            continue
-        if type(component) not in (NewtonComponent, CurvedComponent) or not isinstance(
-            component.regression, NewtonRegression
-        ):
-            return None
-        if type(component.features) is KernelFeatures and component.features.geometry in VIEWS:
-            views.append(VIEWS.index(component.features.geometry))
-        elif type(component.features) is LinearFeatures:
-            views.append(-1)
-        else:
-            return None
-    geometry = learner.geometry
-    standard, normal = (geometry.relevance[name].astype(np.float32) for name in ("standard", "normal"))
-    leading = view_width("leading", len(geometry.mean))
-    return OneRow(
-        learner,
-        standard,
-        normal,
-        views,
-        clip=CLIP,
-        far=FAR,
-        largest=LARGEST,
-        leading=leading,
-        share=SHARE,
-        outputs=learner.outputs,
-        task=int(learner.task),
-        forget=learner.settings.forget,
-        error_rows=learner.error_rows,
-        places=np.array(learner.places(), dtype=np.int64),
-    )
-
+from bomkl._core import in_one_step
+from bomkl.auto.geometry import Float
 
 Call = tuple[Any, tuple[Any, ...]]  # a function that is not written in Python, and its arguments
 
@@ -85,21 +38,28 @@ def scores_of_one(row: Float) -> float | Float:
 
 
 def learn_in_one_step(
-    learner: Any, x: Any, y: float, holder: dict[str, Any], noting: Callable[[float | Float], Call] | None = None
+    model: Any, x: Any, y: float, noting: Callable[[float], dict[str, Any]] | None = None
 ) -> float | Float | None:
     """Score one row, then learn from it; None, with nothing changed, where it has to go the long way.
 
-    What has learned takes the place of ``holder["_learner"]``. A mistake is counted in ``holder["_mistakes"]``, if
-    there is one. `noting` tells what else to call, given the scores.
+    What has learned takes the place of `_learner` of the model. A mistake is counted in `_mistakes`, if there is one.
+    `noting` tells what else changes in the model, given the score.
     """
-    step = learner.plan_one(x, y)
+    before = model.__dict__
+    step = before["_learner"].plan_one(x, y)
     if step is None:
         return None
-    calls = step.calls if noting is None else [*step.calls, noting(step.scores)]
     updates = {"_learner": step.after}
-    if "_mistakes" in holder:
-        updates["_mistakes"] = holder["_mistakes"] + _is_mistake(step.scores, y)
-    return step.scores if in_one_step(learner, calls, holder, updates) else None
+    if "_mistakes" in before:
+        updates["_mistakes"] = before["_mistakes"] + _is_mistake(step.scores, y)
+    if noting is not None:
+        updates |= noting(float(step.scores))
+    if not step.calls:
+        model.__dict__ = before | updates  # one step; whoever reads what was there keeps it
+    elif not in_one_step(before["_learner"], step.calls, before, updates):
+        return None
+    scores: float | Float = step.scores
+    return scores
 
 
 def _is_mistake(scores: float | Float, y: float) -> bool:

@@ -22,6 +22,11 @@ def in_order(run: Mapper, function: Callable[[int], Any], costs: list[float]) ->
     return [results[i] for i in range(len(costs))]
 
 
+def threads_of(run: Mapper) -> int:
+    """Tell how many threads a `map` has, which the core uses, too."""
+    return getattr(run, "threads", 1)
+
+
 def shared_by(pool: Executor, threads: int) -> Mapper:
     """Return a `map` whose items the threads of a pool take themselves.
 
@@ -59,4 +64,5 @@ def shared_by(pool: Executor, threads: int) -> Mapper:
             waiting.clear()
         return iter(results)
 
+    run.threads = threads  # type: ignore[attr-defined]
     return run

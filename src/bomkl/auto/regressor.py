@@ -260,19 +260,12 @@ class AutoMKLRegressor(OnlineRegressor, AutoEstimator):
         scores = self._learn_one(x, float(y)) if simple else None
         return float(self.score_and_learn(self._whole_row(x), [y])[0] if scores is None else scores)
 
-    def _learn_row(self, learner: Any, row: Any, y: Any) -> float | Float | None:
+    def _learn_row(self, row: Any, y: Any) -> float | Float | None:
         if not hasattr(self, "_errors"):  # files of 0.1.0 have none
             self._errors = ErrorModel(self._learner.settings, self._n_columns(), self.drift is not None)
-        errors = self._errors
-        scores = learn_in_one_step(
-            learner,
-            row,
-            y,
-            self.__dict__,
-            lambda scores: errors.noting(row, y - float(scores)),
-        )
-        if errors.has_noted_many:
-            errors = errors.fork()
+        scores = learn_in_one_step(self, row, y, lambda score: {"_errors": self._errors.with_noted(row, y - score)})
+        if self._errors.has_noted_many:
+            errors = self._errors.fork()
             errors.learn_noted()
             self._errors = errors
         return scores

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bomkl._core import Sample
 from bomkl.auto.constants import SAMPLE
 from bomkl.auto.geometry import Float
 from bomkl.auto.growth import Growth
 from bomkl.auto.parallel import Mapper
-from bomkl.auto.sample import Sample
-from bomkl.auto.trees import BOOSTED, FOREST, is_tree
+from bomkl.auto.trees import BOOSTED, FOREST, Forest, is_tree
 
 if TYPE_CHECKING:
     from bomkl.auto.rows import RowLearner
@@ -20,7 +20,7 @@ def first_sample(learner: RowLearner, X: Float, y: Float, weight: Float) -> Samp
     if not learner.settings.has_trees:
         return None
     codes = learner.views(X)["codes"]
-    return Sample(SAMPLE * learner.settings.budget, learner.settings.seed, codes, y.copy(), weight.copy())
+    return Sample.of(SAMPLE * learner.settings.budget, learner.settings.seed, codes, y, weight)
 
 
 def tend_trees(learner: RowLearner, begun: int, run: Mapper) -> None:
@@ -67,7 +67,8 @@ def _take_grown_trees(learner: RowLearner, begun: int, run: Mapper) -> None:
     grown = _growth_from(learner, begun).finish(run)
     if FOREST in grown:  # so early that the sample has every row so far, in their order
         codes, y, weight = learner.sample.rows()
-        later = {"codes": codes[begun:]}
-        grown[FOREST].score_and_learn(later, learner.targets(y[begun:]), weight[begun:], learner.task, 1.0, begun)
+        forest = grown[FOREST]
+        assert isinstance(forest, Forest)
+        forest.learn(codes[begun:], learner.targets(y[begun:]), weight[begun:], begun)
     learner.components = [grown.get(each.name, each) for each in learner.components]
     learner.growth = learner.grow_from = None

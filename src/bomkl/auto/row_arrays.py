@@ -14,17 +14,22 @@ from bomkl.auto.saved import Limits
 WEIGHTS = Limits(1e-150, 1000.0)  # single precision could not hold what larger ones leave of a variance
 
 
+def matrix_rows(X: Any, begin: int, end: int) -> Float:
+    """Rows of a matrix or CSR matrix as a contiguous array; the core clips them itself."""
+    rows: Any = X[begin:end]
+    return np.ascontiguousarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float64)
+
+
 def dense_rows(X: Any, begin: int, end: int) -> Float:
     """Rows of a matrix or CSR matrix as a contiguous array of finite squares."""
-    rows: Any = X[begin:end]
-    if hasattr(rows, "toarray"):
-        rows = rows.toarray()
-    return np.clip(np.ascontiguousarray(rows, dtype=np.float64), -LARGEST, LARGEST)
+    return np.clip(matrix_rows(X, begin, end), -LARGEST, LARGEST)
 
 
 def rows_for(device: object | None, X: Any, begin: int, end: int) -> Any:
     """Rows as they are learned from: those that a device has already stay there."""
-    return X[begin:end] if device is not None and hasattr(X, "tensor") else dense_rows(X, begin, end)
+    if device is None:
+        return matrix_rows(X, begin, end)
+    return X[begin:end] if hasattr(X, "tensor") else dense_rows(X, begin, end)
 
 
 def on_processor(rows: Any) -> Float:
@@ -51,3 +56,15 @@ def checked(scores: Float) -> Float:
             "Scale the columns and targets, or begin anew."
         )
     return scores
+
+
+def array_bytes(value: Any) -> int:
+    """Memory of all arrays that something holds, in bytes."""
+    if hasattr(value, "nbytes"):
+        return int(value.nbytes)
+    if isinstance(value, int | float | str):
+        return 0
+    if isinstance(value, list | tuple):
+        return sum(array_bytes(each) for each in value)
+    parts = value if isinstance(value, dict) else getattr(value, "__dict__", {})
+    return sum(array_bytes(each) for each in list(parts.values()))

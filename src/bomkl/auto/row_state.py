@@ -10,7 +10,7 @@ from bomkl.auto.component import Shape, component_from_state, component_state
 from bomkl.auto.constants import FIRST_STAGE, LARGEST, SAMPLE
 from bomkl.auto.geometry import Geometry
 from bomkl.auto.held_rows import HeldRows
-from bomkl.auto.sample import Sample, sample_state
+from bomkl.auto.sample import sample_from_state, sample_state
 from bomkl.auto.saved import SIZES, Saved, State
 from bomkl.auto.trees import is_tree
 
@@ -34,8 +34,8 @@ def row_learner_state(learner: RowLearner) -> State:
         "geometry": None if learner.geometry is None else learner.geometry.to_state(),
         "names": learner.names,
         "components": [component_state(each) for each in learner.components],
-        "sample": None if learner.sample is None else learner.sample.to_state(),
-        "grow_from": None if learner.grow_from is None else sample_state(*learner.grow_from),
+        "sample": None if learner.sample is None else sample_state(learner.sample.rows()),
+        "grow_from": None if learner.grow_from is None else sample_state(learner.grow_from),
         "combination": learner.combination.to_state(),
         "error_before": learner.error_before,
         "error_rows": learner.error_rows,
@@ -87,9 +87,9 @@ def _load_sample(learner: RowLearner, saved: Saved, columns: int) -> None:
         raise saved.wrong("grow_from", "there while trees are grown", grow_from is not None)
     size, seed, limits = SAMPLE * learner.settings.budget, learner.settings.seed, learner.target_limits()
     if sample is not None:
-        learner.sample = Sample.from_state(sample, size, seed, learner.seen, columns, *limits)
+        learner.sample = sample_from_state(sample, size, seed, learner.seen, columns, limits)
     if grow_from is not None:
-        learner.grow_from = Sample.from_state(grow_from, size, seed, begun, columns, *limits).rows()
+        learner.grow_from = sample_from_state(grow_from, size, seed, begun, columns, limits).rows()
 
 
 def _load_rows(learner: RowLearner, saved: Saved, columns: int) -> None:

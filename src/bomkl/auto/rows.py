@@ -8,8 +8,6 @@ stay. Rebuilds, blocks and pruning happen at absolute row counts, so how a strea
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Self
@@ -17,28 +15,29 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bomkl._core import BLOCK, OneRow
+from bomkl._core import RowModel, Sample
 from bomkl.auto.coding import Codes
 from bomkl.auto.combination import Combination
-from bomkl.auto.component import Component, NewtonComponent, Scorer
+from bomkl.auto.component import Component, NewtonComponent
 from bomkl.auto.constants import CHUNK, DEVICE_FROM, LARGEST, regression_names
 from bomkl.auto.fitting import Fitting, HostFitting
 from bomkl.auto.geometry import Float, Geometry, Views
 from bomkl.auto.growth import Growth
 from bomkl.auto.held_rows import HeldRows
-from bomkl.auto.one_row import Step, one_row_of
-from bomkl.auto.parallel import Mapper, in_order
+from bomkl.auto.one_row import Step, scores_of_one
+from bomkl.auto.parallel import Mapper, threads_of
 from bomkl.auto.pruning import components_to_drop
 from bomkl.auto.rebuild import Rebuild, target_scale
-from bomkl.auto.regrowth import first_sample, tend_trees, work_on_trees
-from bomkl.auto.row_arrays import checked, on_processor, rows_for
+from bomkl.auto.regrowth import first_sample, tend_trees
+from bomkl.auto.row_arrays import array_bytes, checked, dense_rows, matrix_rows, on_processor, rows_for
 from bomkl.auto.row_engine import RowEngine
 from bomkl.auto.row_state import load_row_learner, row_learner_state
-from bomkl.auto.sample import Sample
 from bomkl.auto.saved import SUMS, Saved, State
 from bomkl.auto.schedule import Schedule
 from bomkl.auto.task import LearnerSettings, Task, new_class_log_odds
 from bomkl.auto.trees import TREES, is_tree
+
+_AT_ONCE = 4 * CHUNK  # rows that are made an array at a time
 
 
 class RowLearner:
@@ -59,12 +58,15 @@ class RowLearner:
         self.support: Float | None = None
         self.centre, self.spread = 0.0, 1.0
         self.geometry: Geometry | None = None
-        self.components: list[Component] = []
-        self.shared = False  # whether another thread may be reading it, so that it must not change
-        self.one_row: OneRow | None = None
-        self.one_row_until = 0  # rows that `one_row` may learn up to
         self.rebuild: Rebuild | None = None  # one that has begun
-        self.sample: Sample | None = None  # of coded rows, once the budget is full and while there are trees
+        # What learns: either these three, or a compiled model that holds their parts
+        self._components: list[Component] | None = []
+        self._combination: Combination | None = None
+        self._sample: Sample | None = None
+        self._model: RowModel | None = None
+        self._bare: list[Component] = []  # the components of the model, without their parts
+        self._places: NDArray[np.int64] = np.empty(0, dtype=np.int64)  # of the components of the model among all
+        self._quiet_until = 0  # row count before which nothing happens but learning
         self.growth: Growth | None = None  # of trees, one that has begun
         self.grow_from: tuple[Codes, Float, Float] | None = None  # rows of the sample when it began
         self._begin_pool()
@@ -96,6 +98,73 @@ class RowLearner:
         """The device, once there is enough to do for one."""
         return self.row_engine if self.seen >= DEVICE_FROM else None
 
+    # ------------------------------------------------------------ what learns
+
+    @property
+    def components(self) -> list[Component]:
+        """Components, with what they have learned by now."""
+        if self._components is None:
+            assert self._model is not None
+            self._components = [each.at(part) for each, part in zip(self._bare, self._model.parts, strict=True)]
+        return self._components
+
+    @components.setter
+    def components(self, components: list[Component]) -> None:
+        self._take_apart()
+        self._components = components
+
+    @property
+    def combination(self) -> Combination:
+        """Combination of the components."""
+        if self._combination is None:
+            assert self._model is not None
+            self._combination = Combination(self._model.combination)
+        return self._combination
+
+    @combination.setter
+    def combination(self, combination: Combination) -> None:
+        self._take_apart()
+        self._combination = combination
+
+    @property
+    def sample(self) -> Sample | None:
+        """Sample of coded rows, once the budget is full and while there are trees."""
+        return self._sample if self._model is None else self._model.sample
+
+    @sample.setter
+    def sample(self, sample: Sample | None) -> None:
+        self._take_apart()
+        self._sample = sample
+
+    def _take_apart(self) -> None:
+        """Go on without the compiled model: something about it changes."""
+        if self._model is not None:
+            self._components, self._combination, self._sample = self.components, self.combination, self.sample
+            self._model = None
+
+    def _assembled(self) -> RowModel:
+        """Return the compiled model."""
+        if self._model is None:
+            components = self.components
+            self._bare = [each.at(None) for each in components]
+            self._places = np.array(self.places(), dtype=np.int64)
+            self._model = self._model_of(components, self.combination, self._sample)
+        return self._model
+
+    def _model_of(
+        self, components: list[Component], combination: Combination | None, sample: Sample | None
+    ) -> RowModel:
+        assert self.geometry is not None
+        return RowModel.of(
+            self.geometry.core(),
+            [each.part(self.settings.forget) for each in components],
+            None if combination is None else combination.core,
+            sample,
+            int(self.task),
+            self.outputs,
+            (self.centre, self.spread),
+        )
+
     # ------------------------------------------------------------ learning
 
     @property
@@ -115,8 +184,7 @@ class RowLearner:
         while begin < len(y):
             end = begin + min(self._rows_to_event(), len(y) - begin)
             rows = rows_for(self.on_device, X, begin, end)
-            out[begin:end] = self._chunk(rows, y[begin:end], weight[begin:end], run)
-            begin = end
+            begin += self._chunk(rows, y[begin:end], weight[begin:end], run, out[begin:end])
         return checked(out)
 
     def scores(self, X: Any, run: Mapper = map) -> Float:
@@ -126,69 +194,37 @@ class RowLearner:
         if self.geometry is None:
             out[:] = self.prior_score()
             return out
-        device, here = self.on_device, self._here()
-        scorers = [component.scorer() for component in here]
-        at_once = CHUNK if device is None else device.rows_at_once
-        for begin in range(0, n, at_once):
-            rows = rows_for(device, X, begin, min(begin + at_once, n))
-            parts = [] if device is None else [device.scores(self, rows)]
-            if here:
-                parts += self._component_scores(on_processor(rows), here, scorers, run)
-            S = np.hstack(parts)
-            out[begin : begin + at_once] = self.combination.scores(S, self.task)
+        device = self.on_device
+        if device is None:
+            model, threads = self._assembled(), threads_of(run)
+            for begin in range(0, n, _AT_ONCE):
+                end = min(begin + _AT_ONCE, n)
+                model.score(matrix_rows(X, begin, end), threads, out[begin:end])
+            return out
+        here = self._here()
+        model_here = self._model_of(here, None, None) if here else None
+        for begin in range(0, n, device.rows_at_once):
+            rows = rows_for(device, X, begin, min(begin + device.rows_at_once, n))
+            parts = [device.scores(self, rows)]
+            if model_here is not None:
+                parts.append(model_here.score_parts(on_processor(rows)))
+            out[begin : begin + device.rows_at_once] = self.combination.scores(np.hstack(parts), self.task)
         return checked(out * self.spread + self.centre)
 
-    def learn_one(self, x: Float, y: float, counts: dict[str, Any]) -> float | Float | None:
-        """Score one row, then learn from it; None, with nothing changed, where it has to go the long way.
-
-        The scores are a number, or an array where there are more than two classes.
-
-        A mistake is counted in ``counts["_mistakes"]``, if there is one, in the same step.
-        """
-        one_row = self._prepared_to_learn()
-        if one_row is None or self.shared:
-            return None
-        return self._unscaled(one_row.learn(self, x, y, self._target(y), 1.0, counts))
-
     def plan_one(self, x: Float, y: float) -> Step | None:
-        """Plan what `learn_one` does, for a learner that this one is a part of; None where it cannot do it."""
-        one_row = self._prepared_to_learn()
-        scores = None if one_row is None else self._unscaled(one_row.score(x))
-        if one_row is None or scores is None:
-            return None
-        return Step(scores, self, [(one_row.learn_scored, (self, y, self._target(y), 1.0))])
+        """Score one row and learn from it in a copy; None where it has to go the long way."""
+        after = self.fork()
+        scores = after.score_and_learn(x[None], np.array([y], dtype=np.float64), np.ones(1))
+        return Step(scores_of_one(scores[0]), after, [])
 
     def score_one(self, x: Float) -> float | Float | None:
-        """Scores of one row as `learn_one` would give them; None where it has to go the long way."""
-        one_row = self._prepared()
-        return None if one_row is None else self._unscaled(one_row.score(x))
-
-    def _prepared(self) -> OneRow | None:
-        """Return what takes single rows; None where there is none yet."""
-        if self.one_row is None and self.support is not None:
-            # rows that close a block, or at which something happens, go the long way
-            self.one_row_until = self.seen + min(BLOCK - self.seen % BLOCK, self._rows_to_event()) - 1
-            self.one_row = one_row_of(self)
-        return self.one_row
-
-    def _prepared_to_learn(self) -> OneRow | None:
-        """Return what learns from single rows; None where the next row has to go the long way."""
-        one_row = self._prepared()
-        if one_row is None or self.seen >= self.one_row_until:
-            return None
-        if self.grow_from is not None:
-            work_on_trees(self, self.seen + 1)  # before the row is learned from: an interrupt changes nothing
-        return one_row
-
-    def _target(self, y: float) -> float:
-        return float(self.targets(np.array([y]))[0, 0]) if self.settings.regression else y
-
-    def _unscaled(self, scores: float | Float | None) -> float | Float | None:
-        return None if scores is None else scores * self.spread + self.centre
+        """Scores of one row as if it were learned from; None where it has to go the long way."""
+        return None if self.support is None or self.on_device is not None else self._assembled().score_next(x)
 
     def add_class(self) -> None:
         """Make room for a class that has not been seen before."""
         log_odds = self.new_class_log_odds()
+        self._take_apart()
         for component in self.components:
             component.add_class(log_odds)
         self.n_classes += 1
@@ -196,6 +232,7 @@ class RowLearner:
 
     def forget(self, factor: float) -> None:
         """Forget from now on, by a factor a row; trees cannot, and go."""
+        self._take_apart()
         self.settings = replace(self.settings, forget=factor)
         for component in self.components:
             component.close()
@@ -206,55 +243,93 @@ class RowLearner:
         return float(new_class_log_odds(self.seen))
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"one_row": None}  # a copy has arrays of its own
+        apart = {"_components": self.components, "_combination": self.combination, "_sample": self.sample}
+        return vars(self) | apart | {"_model": None, "_bare": []}  # a copy has a model of its own
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of its arrays, in bytes."""
+        return array_bytes(self.__getstate__())
 
     def fork(self) -> Self:
         """Return a copy that may learn while this one stays as it is; only the latest fork may learn."""
-        fork = copy.copy(self)
-        fork.shared = False
+        fork = object.__new__(type(self))
+        fork.__dict__ = vars(self).copy()
         fork.counts, fork.error_before, fork.error_rows = (
             each.copy() for each in (self.counts, self.error_before, self.error_rows)
         )
-        fork.combination = self.combination.fork()
-        fork.components = [each.fork() for each in self.components]
-        fork.sample = None if self.sample is None else self.sample.fork()
+        if self._model is not None:
+            fork._model, fork._components, fork._combination = self._model.fork(), None, None
+        else:
+            fork._components = [each.fork() for each in self.components]
+            fork._combination = self.combination.fork()
+            fork._sample = None if self._sample is None else self._sample.fork()
         return fork
 
     # ------------------------------------------------------------ one chunk
 
     def _rows_to_event(self) -> int:
-        at_once = CHUNK if self.on_device is None else self.on_device.rows_at_once
-        return self.schedule.rows_to_event(self.seen, at_once, self.sample is not None)
+        if self.on_device is not None:
+            return self.schedule.rows_to_event(self.seen, self.on_device.rows_at_once, self.sample is not None)
+        if self.seen >= self._quiet_until:
+            self._quiet_until = self.seen + self.schedule.rows_to_event(self.seen, 2**62, self.sample is not None)
+        return min(self._quiet_until - self.seen, _AT_ONCE)
 
-    def _chunk(self, X: Float, y: Float, weight: Float, run: Mapper) -> Float:
+    def _chunk(self, X: Any, y: Float, weight: Float, run: Mapper, out: Float) -> int:
+        """Score rows into `out`, and learn from them; returns how many."""
+        n = len(y)
         if self.geometry is None:
-            out = self._prior_scores(y)
+            out[:] = self._prior_scores(y)
+        elif self.on_device is not None:
+            self._learn_on_device(X, y, weight, run, out)
         else:
-            targets, out = self.targets(y), np.empty((len(y), self.outputs))
-            here = self._here()
-            views = self.views(on_processor(X), here) if here else {}
-            for begin, end, parts in self._learned_parts(X, views, targets, weight, run):
-                rows = slice(begin, end)
-                out[rows] = self.combination.score_and_learn(parts, targets[rows], weight[rows], self.task)
-            if self.sample is not None:
-                self.sample.add(views["codes"], y, weight, self.seen)
-            out = out * self.spread + self.centre
-            self.error_rows[self.places()] += len(y)
+            model = self._assembled()
+            n = model.learn(X, y, weight, self.seen, threads_of(run), out)
+            self.error_rows[self._places] += n
+            if (self.seen + n) % CHUNK == 0 and model.has_unchecked:
+                for component in self.components:
+                    component.tend()
         if self.support is None:
-            self.kept = self.kept.plus(on_processor(X), y, weight)
+            self.kept = self.kept.plus(dense_rows(X, 0, n), y[:n], weight[:n])
+        elif self.seen + n < self._quiet_until and self.grow_from is None:
+            self.seen += n
+            return n
         due, growth = self.schedule.next_stage(self.seen), self.schedule.next_growth(self.seen)
-        self.seen += len(y)
+        self.seen += n
         if self.seen == due and self.support is None:
             self._rebuild(run)
         elif self.support is None and self.schedule.built_from(due) <= self.seen < due:
             self._work_ahead(self.schedule.built_from(due), due)
         if self.seen == self.schedule.prune_at:
             self._prune()
-        if self.seen % CHUNK == 0:
+        tend_trees(self, growth, run)
+        return n
+
+    def _learn_on_device(self, X: Any, y: Float, weight: Float, run: Mapper, out: Float) -> None:
+        """Learn where a device has the regressions, and the processor the other components and the combination."""
+        device, here = self.on_device, self._here()
+        assert device is not None
+        targets = self.targets(y)
+        with ThreadPoolExecutor(1) as aside:
+            model = self._model_of(here, None, None) if here else None
+            learned = aside.submit(
+                lambda: (
+                    np.empty((len(y), 0, self.outputs))
+                    if model is None
+                    else model.learn_parts(on_processor(X), y, weight, self.seen, threads_of(run))
+                )
+            )
+            for begin, end, parts in device.learn(self, X, targets, weight):
+                S = np.hstack([parts, learned.result()[begin:end]])
+                out[begin:end] = self.combination.score_and_learn(S, targets[begin:end], weight[begin:end], self.task)
+        if self.sample is not None:
+            self.sample.add(self.views(on_processor(X), here)["codes"], y, weight, self.seen)
+        out *= self.spread
+        out += self.centre
+        self.error_rows[self.places()] += len(y)
+        if (self.seen + len(y)) % CHUNK == 0:
             for component in self.components:
                 component.tend()
-        tend_trees(self, growth, run)
-        return out
 
     def target_limits(self) -> tuple[float, float]:
         """Least and largest class number or target."""
@@ -282,7 +357,7 @@ class RowLearner:
                 self.counts[int(value)] += 1
         return out
 
-    def views(self, X: Float, components: Iterable[Component] | None = None) -> Views:
+    def views(self, X: Float, components: list[Component] | None = None) -> Views:
         """Rows in the views that the components, or some of them, need."""
         assert self.geometry is not None
         needing = self.components if components is None else components
@@ -291,45 +366,6 @@ class RowLearner:
     def _here(self) -> list[Component]:
         """Components that learn on the processor: all, or those that no device knows, which are the last ones."""
         return [each for each in self.components if self.on_device is None or not isinstance(each, NewtonComponent)]
-
-    def _learn_components(self, views: Views, targets: Float, weight: Float, run: Mapper) -> Float:
-        task, forget, seen = self.task, self.settings.forget, self.seen
-
-        def learn(i: int) -> Float:
-            return self.components[i].score_and_learn(views, targets, weight, task, forget, seen)
-
-        return np.stack(in_order(run, learn, self._costs()), axis=1)
-
-    def _learned_parts(
-        self, X: Float, views: Views, targets: Float, weight: Float, run: Mapper
-    ) -> Iterator[tuple[int, int, Float]]:
-        """Scores of the components, of a few rows at a time where a device learns."""
-        device = self.on_device
-        if device is None:
-            yield 0, len(targets), self._learn_components(views, targets, weight, run)
-            return
-
-        def learn(component: Component) -> Float:
-            return component.score_and_learn(views, targets, weight, self.task, self.settings.forget, self.seen)
-
-        with ThreadPoolExecutor(1) as beside:
-            here = beside.submit(lambda: list(run(learn, self._here())))
-            for begin, end, parts in device.learn(self, X, targets, weight):
-                yield begin, end, np.hstack([parts, *(each[begin:end, None] for each in here.result())])
-
-    def _component_scores(
-        self, X: Float, components: list[Component], scorers: list[Scorer], run: Mapper
-    ) -> list[Float]:
-        """Scores (n, 1, outputs) of each of some components."""
-        views = self.views(X, components)
-
-        def score(i: int) -> Float:
-            return scorers[i](views)[:, None]
-
-        return in_order(run, score, [each.cost for each in components])
-
-    def _costs(self) -> list[float]:
-        return [component.cost for component in self.components]
 
     def places(self) -> list[int]:
         """Numbers of the living components among all."""
@@ -351,11 +387,10 @@ class RowLearner:
         self.rebuild = None
         sample = first_sample(self, X[:stage], y[:stage], weight[:stage])
         if stage < self.seen:
-            views, targets, later = self.views(X[stage:]), self.targets(y[stage:]), weight[stage:]
-            for component in self.components:
-                component.score_and_learn(views, targets, later, self.task, self.settings.forget, stage)
+            model = self._model_of(self.components, None, None)
+            model.learn_parts(X[stage:], y[stage:], weight[stage:], stage, threads_of(run))
             if sample is not None:
-                sample.add(views["codes"], y[stage:], later, stage)
+                sample.add(self.views(X[stage:])["codes"], y[stage:], weight[stage:], stage)
         if stage == self.settings.budget:
             self.support = X[:stage]
             self.kept = HeldRows()
@@ -413,7 +448,7 @@ class RowLearner:
 
     def _drop(self, losers: list[int]) -> None:
         self._book_errors()
-        self.combination.drop(np.array(sorted(losers), dtype=np.int64))
+        self.combination = self.combination.without(np.array(sorted(losers), dtype=np.int64))
         self.components = [each for i, each in enumerate(self.components) if i not in losers]
         if not any(is_tree(each) for each in self.components):
             self.sample = self.growth = self.grow_from = None

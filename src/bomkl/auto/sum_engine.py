@@ -157,12 +157,12 @@ class _Block:
             scores = self._scores[i] = np.empty(self._targets.shape)
             component = newton_parts(self._learner)[i]
             features, regression, views = component.features, component.regression, self.prepare()
-            rows = (regression.rank, regression.means(), self._targets, self._weight, int(self._learner.task))
-            to = (sums.log_rows, scores, sums.information[i], *sums.pull(i))
+            rows = (regression.means(), self._targets, self._weight, int(self._learner.task))
+            to = (sums.log_rows, sums.information[i], *sums.pull(i))
             if isinstance(features, KernelFeatures):
-                kernel_sums(views[features.geometry], *features.map(), *rows, *to)
+                kernel_sums(features.core(), views[features.geometry], *rows, to, scores)
             else:
-                component_sums(features(views), *rows, *to)
+                component_sums(features(views), regression.rank, *rows, to, scores)
         return scores
 
     def add(self, sums: Sums) -> Float:
@@ -170,7 +170,7 @@ class _Block:
         learner, y, weight, out = self._learner, self._targets, self._weight, np.empty(self._targets.shape)
         parts = [self.add_component(i, sums) for i in range(len(self._scores))]
         S, task = centred(np.stack(parts, axis=1), learner.task), int(learner.task)
-        combination_sums(*learner.combination.arrays(), S, y, weight, task, sums.log_rows, out, *sums.combination())
+        combination_sums(learner.combination.core, S, y, weight, task, (sums.log_rows, *sums.combination()), out)
         sums.rows += len(out)
         self._views, self._scores = None, []
         return out

@@ -8,28 +8,25 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bomkl._core import (
-    BLOCK,
+    BoostedPart,
+    ForestPart,
     GrowingBoosted,
     GrowingForest,
-    boosted_scores,
-    close_forest,
-    forest_rows,
-    forest_scores,
     grow_boosted,
     grow_forest,
     trees_are_sound,
 )
 from bomkl.auto.coding import Codes
 from bomkl.auto.component import Component, Scorer, Shape, kinds
-from bomkl.auto.geometry import Float, Single, Views, varying_columns
+from bomkl.auto.geometry import Float, Single, varying_columns
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.task import Task
 
@@ -44,15 +41,9 @@ _FOREST_TREES = 30
 _LARGEST_MEAN = 1e6  # of scaled targets
 
 
-@dataclass
 class _TreeComponent:
-    """What both kinds share: nodes as the core walks them, and no stored rows."""
+    """What both kinds share: codes of the columns, and no stored rows."""
 
-    name: str
-    nodes: Numbers  # (n, 2): 256 times the column plus the cut, and the next node; of leaves -1 and the leaf's number
-    roots: Numbers
-
-    cost: ClassVar[float] = 1.0
     support: ClassVar[None] = None
 
     def renumber(self, support: NDArray[np.int64]) -> None:
@@ -96,6 +87,9 @@ class BoostedTrees(_TreeComponent):
     """Trees whose leaves add up to the score of an output."""
 
     kind: ClassVar[str] = "boosted"
+    name: str
+    nodes: Numbers  # (n, 2): 256 times the column plus the cut, and the next node; of leaves -1 and the leaf's number
+    roots: Numbers
     outputs: Numbers  # of each tree, the output that it is part of
     values: Single
     base: Float
@@ -108,19 +102,18 @@ class BoostedTrees(_TreeComponent):
         trees = grow_boosted(codes, targets, weight, int(task), _ROUNDS, _LEAVES, least, _RATE, _RIDGE, share, seed)
         return Growing(trees, lambda: cls(BOOSTED, *trees.result()))
 
-    def score_and_learn(self, views: Views, y: Float, weight: Float, task: Task, forget: float, seen: int) -> Float:
-        """Score rows; they are learned from when trees are grown anew."""
-        return self._scores(views)
+    def part(self, forget: float = 1.0) -> BoostedPart:
+        """Return the trees; they learn only when they are grown anew."""
+        return BoostedPart.of(self.nodes, self.roots, self.outputs, self.values, self.base)
+
+    def at(self, part: Any) -> Self:
+        """Return itself."""
+        return self
 
     def scorer(self) -> Scorer:
         """Return a function that scores rows by what is known now."""
-        return self._scores
-
-    def _scores(self, views: Views) -> Float:
-        codes = views["codes"]
-        out = np.empty((len(codes), len(self.base)))
-        boosted_scores(self.nodes, self.roots, self.outputs, self.values, self.base, codes, out)
-        return out
+        part = self.part()
+        return lambda views: part.scores(views["codes"])
 
     def fork(self) -> Self:
         """Return a copy: nothing is changed in place."""
@@ -151,27 +144,21 @@ class BoostedTrees(_TreeComponent):
 
 @dataclass
 class Forest(_TreeComponent):
-    """Trees whose leaves hold sums of weights of each class, or of weights and of weighted targets.
-
-    Rows of the open block of 64 are held apart, so that forks share the table until the block is full.
-    """
+    """Trees whose leaves hold sums of weights of each class, or of weights and of weighted targets."""
 
     kind: ClassVar[str] = "forest"
+    name: str
     task: Task
-    table: Single
-    prior: Float  # what an empty leaf says: probabilities; of numbers 1 and the mean
-    open_leaves: Numbers
-    open_y: Float
-    open_weight: Float
-    open: int = 0
-    owned: bool = True  # whether the table may be changed
+    core: ForestPart
 
     @classmethod
     def of(cls, name: str, nodes: Numbers, roots: Numbers, task: Task, table: Single, prior: Float) -> Self:
-        """Make a forest with no open rows."""
+        """Make a forest with no open rows.
+
+        `prior` is what an empty leaf says: probabilities; of numbers 1 and the mean.
+        """
         outputs = table.shape[1] if task is Task.MULTICLASS else 1
-        leaves = np.zeros((len(roots), BLOCK), dtype=np.int32)
-        return cls(name, nodes, roots, task, table, prior, leaves, np.zeros((BLOCK, outputs)), np.zeros(BLOCK))
+        return cls(name, task, ForestPart.of(nodes, roots, table, prior, outputs, int(task)))
 
     @classmethod
     def growing(cls, codes: Codes, targets: Float, weight: Float, task: Task, seed: int) -> Growing:
@@ -192,87 +179,49 @@ class Forest(_TreeComponent):
 
         return Growing(trees, made)
 
-    def score_and_learn(self, views: Views, y: Float, weight: Float, task: Task, forget: float, seen: int) -> Float:
-        """Score rows, each just before the leaves learn from it."""
-        to_boundary = BLOCK - seen % BLOCK
-        if len(y) >= to_boundary:
-            self._own()
-        out = np.empty(y.shape)
-        self.open = forest_rows(*self._arrays(), views["codes"], y, weight, self.open, to_boundary, out)
-        return out
+    def learn(self, codes: Codes, targets: Float, weight: Float, seen: int) -> Float:
+        """Score coded rows, each just before the leaves learn from it; `seen` rows came before them."""
+        return self.core.score_and_learn(codes, targets, weight, seen)
+
+    def part(self, forget: float = 1.0) -> ForestPart:
+        """Return the trees and what their leaves know."""
+        return self.core
+
+    def at(self, part: Any) -> Self:
+        """Return this forest with another part."""
+        return replace(self, core=part)
 
     def scorer(self) -> Scorer:
         """Return a function that scores rows by what is known now."""
-        return self.fork()._scores
-
-    def _scores(self, views: Views) -> Float:
-        codes = views["codes"]
-        out = np.empty((len(codes), self.open_y.shape[1]))
-        forest_scores(*self._arrays(), codes, self.open, out)
-        return out
+        core = self.core.fork()
+        return lambda views: core.scores(views["codes"])
 
     def fork(self) -> Self:
         """Return a copy that may learn while this one stays as it is; only the latest fork may learn."""
-        fork = copy.copy(self)
-        self.owned = fork.owned = False
-        return fork
-
-    def _own(self) -> None:
-        if not self.owned:
-            self.table, self.owned = self.table.copy(), True
-            self.open_leaves, self.open_y = self.open_leaves.copy(), self.open_y.copy()
-            self.open_weight = self.open_weight.copy()
+        return self.at(self.core.fork())
 
     def close(self) -> None:
         """Close the open block."""
-        self._own()
-        close_forest(*self._arrays(), self.open)
-        self.open = 0
+        self.core.close()
 
     def add_class(self, log_odds: float) -> None:
         """Make room for one more class."""
         self.close()
-        prior = np.append(self.prior, np.exp(log_odds))
-        wider = self.of(
-            self.name,
-            self.nodes,
-            self.roots,
-            Task.MULTICLASS,
-            np.pad(self.table, ((0, 0), (0, 1))),
-            prior / prior.sum(),
-        )
-        vars(self).update(vars(wider))
+        arrays = self.core.arrays()
+        prior = np.append(arrays["prior"], np.exp(log_odds))
+        wider = np.pad(arrays["table"], ((0, 0), (0, 1)))
+        made = self.of(self.name, arrays["nodes"], arrays["roots"], Task.MULTICLASS, wider, prior / prior.sum())
+        self.task, self.core = made.task, made.core
 
-    def leaf_sums(self) -> Single:
-        """Return the sums of the leaves with every row learned."""
-        fork = self.fork()
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return nodes, roots and prior, and the table with every row learned."""
+        fork = self.core.fork()
         fork.close()
-        return fork.table
-
-    def _arrays(self) -> tuple[Numbers, Numbers, Single, Float, Numbers, Float, Float, int]:
-        return (
-            self.nodes,
-            self.roots,
-            self.table,
-            self.prior,
-            self.open_leaves,
-            self.open_y,
-            self.open_weight,
-            int(self.task),
-        )
+        return fork.arrays()
 
     def to_state(self) -> State:
         """Everything it is, as arrays."""
-        n = self.open
-        return {
-            "nodes": self.nodes,
-            "roots": self.roots,
-            "table": self.table,
-            "prior": self.prior,
-            "open_leaves": self.open_leaves[:, :n],
-            "open_y": self.open_y[:n],
-            "open_weight": self.open_weight[:n],
-        }
+        return self.core.arrays()
 
     @classmethod
     def from_state(cls, name: str, saved: Saved, shape: Shape) -> Self:
@@ -286,12 +235,12 @@ class Forest(_TreeComponent):
         prior = saved.array("prior", (width,), low=-_LARGEST_MEAN if number else 0.0, high=_LARGEST_MEAN)
         forest = cls.of(name, nodes, roots, shape.task, table, prior)
         weight = saved.array("open_weight", (None,), low=0.0)
-        n = forest.open = len(weight)
+        n = len(weight)
         if n > shape.most_open:
             raise saved.wrong("open_weight", f"weights of at most {shape.most_open} rows, those of the open block", n)
-        forest.open_weight[:n] = weight
-        forest.open_y[:n] = saved.array("open_y", (n, shape.outputs), low=-_LARGEST_MEAN, high=_LARGEST_MEAN)
-        forest.open_leaves[:, :n] = saved.array("open_leaves", (len(roots), n), np.int32, 0, len(table) - 1)
+        y = saved.array("open_y", (n, shape.outputs), low=-_LARGEST_MEAN, high=_LARGEST_MEAN)
+        leaves = saved.array("open_leaves", (len(roots), n), np.int32, 0, len(table) - 1)
+        forest.core.restore(leaves, y, weight)
         return forest
 
 

@@ -20,7 +20,6 @@ import scipy.sparse as sp
 from bomkl._core import BLOCK
 from bomkl.auto.drift import FORGET
 from bomkl.auto.geometry import Float
-from bomkl.auto.one_row import Call
 from bomkl.auto.parallel import Mapper
 from bomkl.auto.rows import RowLearner
 from bomkl.auto.saved import Saved, State
@@ -95,9 +94,11 @@ class ErrorModel:
         self.scaled = np.ones(len(TRUSTS))  # likewise, of errors in units of level and factor
         self.noted: list[tuple[Any, float]] = []  # rows and errors that wait to be learned from together
 
-    def noting(self, row: Any, error: float) -> Call:
-        """Return the call that puts one row aside, which is quick."""
-        return self.noted.append, ((row, error),)
+    def with_noted(self, row: Any, error: float) -> Self:
+        """Return a copy that has put one row aside, which is quick."""
+        after = copy.copy(self)
+        after.noted = [*self.noted, (row, error)]
+        return after
 
     @property
     def has_noted_many(self) -> bool:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from bomkl.auto.combination import Combination
 from bomkl.auto.constants import CHUNK, FIRST_STAGE
 from bomkl.auto.geometry import Float
-from bomkl.auto.one_row import Step, learn_in_one_step, scores_of_one
+from bomkl.auto.one_row import Step, scores_of_one
 from bomkl.auto.parallel import Mapper
 from bomkl.auto.rebuild import target_scale
 from bomkl.auto.row_arrays import checked
@@ -108,12 +108,8 @@ class WideLearner:
             begin = end
         return checked(out * self.spread + self.centre)
 
-    def learn_one(self, rows: sp.csr_matrix, y: float, holder: dict[str, Any]) -> float | Float | None:
-        """Score one row of `canonical_rows`, then learn from it, as `learn_in_one_step` does."""
-        return learn_in_one_step(self, rows, y, holder)
-
     def plan_one(self, rows: sp.csr_matrix, y: float) -> Step | None:
-        """Plan what `learn_one` does; None where it cannot do it."""
+        """Plan how to score and learn from one row of `canonical_rows`; None where it cannot do it."""
         if self.columns is None or (self.task.is_regression and self.seen < _LAST_STAGE):
             return None
         columns = self.columns.fork()
@@ -124,15 +120,16 @@ class WideLearner:
         targets, weight, task = self._targets(np.array([y], dtype=np.float64)), np.ones(1), self.task
         linear = self.linear.plan(scaled, columns.count, targets, weight, task, self.settings.forget)
         after = copy.copy(self)
-        after.columns, after.combination, after.seen = columns, self.combination.fork(), self.seen + 1
+        after.kernels, after.columns, after.seen = kernels.after, columns, self.seen + 1
+        after.combination = self.combination.fork()
         parts = self._parts(kernels.row_of_scores, self.linear.scores(scaled))
         scores = after.combination.score_and_learn(parts, targets, weight, task) * self.spread + self.centre
         if not np.isfinite(scores).all():
             return None
-        return Step(scores_of_one(scores[0]), after, [*kernels.calls, linear])
+        return Step(scores_of_one(scores[0]), after, [linear])
 
     def score_one(self, rows: sp.csr_matrix) -> float | Float | None:
-        """Scores of one row of `canonical_rows` as `learn_one` would give them; None where it cannot do it."""
+        """Scores of one row of `canonical_rows` as if it were learned from; None where it cannot do it."""
         if self.columns is None:
             return None
         scaled = self.columns.scaled(rows, learn=False)

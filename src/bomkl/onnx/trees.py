@@ -7,23 +7,22 @@ from typing import Any
 import numpy as np
 
 from bomkl.auto.task import Task
-from bomkl.auto.trees import BoostedTrees, Forest
+from bomkl.auto.trees import BoostedTrees, Forest, Numbers
 from bomkl.onnx.graph import Graph
 
 _PRIOR_WEIGHT = 0.2  # as in cpp/auto/forest.hpp
 _TINY = 1e-12
 
 
-def leaves(graph: Graph, codes: str, trees: BoostedTrees | Forest) -> str:
+def leaves(graph: Graph, codes: str, nodes: Numbers, roots: Numbers) -> str:
     """Find the number of the leaf that each row reaches in each tree, (rows, trees).
 
     The operator adds up values of leaves in single precision; numbers of leaves are exact there.
     """
-    nodes = trees.nodes
-    tree = np.searchsorted(trees.roots, np.arange(len(nodes)), side="right") - 1
-    within = np.arange(len(nodes)) - trees.roots[tree]
+    tree = np.searchsorted(roots, np.arange(len(nodes)), side="right") - 1
+    within = np.arange(len(nodes)) - roots[tree]
     is_leaf = nodes[:, 0] < 0
-    next_within = np.where(is_leaf, 0, nodes[:, 1] - trees.roots[tree])
+    next_within = np.where(is_leaf, 0, nodes[:, 1] - roots[tree])
     ends: dict[str, Any] = {
         "target_treeids": tree[is_leaf],
         "target_nodeids": within[is_leaf],
@@ -41,26 +40,27 @@ def leaves(graph: Graph, codes: str, trees: BoostedTrees | Forest) -> str:
     attributes = {name: value.tolist() for name, value in (ends | splits).items()}
     modes = ["LEAF" if leaf else "BRANCH_LEQ" for leaf in is_leaf]
     numbers = graph.add_of_trees(
-        graph.single(codes), n_targets=len(trees.roots), nodes_modes=modes, aggregate_function="SUM", **attributes
+        graph.single(codes), n_targets=len(roots), nodes_modes=modes, aggregate_function="SUM", **attributes
     )
     return graph.whole(numbers)
 
 
 def boosted_scores(graph: Graph, codes: str, trees: BoostedTrees) -> str:
     """Scores (rows, outputs): the base and the values of the leaves."""
-    values = graph.add("Gather", graph.number(trees.values), leaves(graph, codes, trees))
+    values = graph.add("Gather", graph.number(trees.values), leaves(graph, codes, trees.nodes, trees.roots))
     parts = (trees.outputs[:, None] == np.arange(len(trees.base))).astype(np.float64)
     return graph.add("Add", graph.add("MatMul", values, graph.number(parts)), graph.number(trees.base))
 
 
 def forest_scores(graph: Graph, codes: str, forest: Forest) -> str:
     """Scores (rows, outputs): of the mean over the trees of what their leaves say."""
-    table = forest.leaf_sums().astype(np.float64)
+    arrays = forest.arrays()
+    table, prior = arrays["table"].astype(np.float64), arrays["prior"]
     if forest.task.is_regression:
-        said = (table[:, 1:] + _PRIOR_WEIGHT * forest.prior[1]) / (table[:, :1] + _PRIOR_WEIGHT)
+        said = (table[:, 1:] + _PRIOR_WEIGHT * prior[1]) / (table[:, :1] + _PRIOR_WEIGHT)
     else:
-        said = (table + _PRIOR_WEIGHT * forest.prior) / (table.sum(axis=1, keepdims=True) + _PRIOR_WEIGHT)
-    each = graph.add("Gather", graph.number(said), leaves(graph, codes, forest))
+        said = (table + _PRIOR_WEIGHT * prior) / (table.sum(axis=1, keepdims=True) + _PRIOR_WEIGHT)
+    each = graph.add("Gather", graph.number(said), leaves(graph, codes, arrays["nodes"], arrays["roots"]))
     means = graph.add("ReduceMean", each, axes=[1], keepdims=0)
     if forest.task.is_regression:
         return means

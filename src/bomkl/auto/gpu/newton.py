@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from bomkl._core import BLOCK
+from bomkl._core import BLOCK, NewtonRegression
 from bomkl.auto.component import NewtonComponent
 from bomkl.auto.constants import CHUNK
-from bomkl.auto.geometry import Float, Geometry, Single, packed, unpacked
+from bomkl.auto.geometry import Float, Geometry, packed, unpacked
 from bomkl.auto.gpu.model import DeviceFeatures, DeviceViews, tensor
 from bomkl.auto.gpu.recursion import Block, learn_block
-from bomkl.auto.newton import MARGIN, UNCHECKED, NewtonRegression
+from bomkl.auto.newton import MARGIN, UNCHECKED, regression_state
 from bomkl.auto.saved import State
 from bomkl.auto.task import Task
 
@@ -50,7 +50,7 @@ class Regressions:
         ranks = [each.rank for each in regressions]
         widths, outputs = _padded_widths(ranks), len(regressions[0].w)
         places = [[i for i, each in enumerate(widths) if each == width] for width in sorted(set(widths))]
-        n = regressions[0].open
+        n, opened = regressions[0].open, [each.open_block() for each in regressions]
         block = Block.zeros(len(ranks), outputs, device)
         w, P, rows = [], [], []
         for group in places:
@@ -62,10 +62,12 @@ class Regressions:
                 each = regressions[i]
                 w[-1][k, : ranks[i]] = tensor(each.w[:, : ranks[i]].T, device)
                 P[-1][k, : ranks[i], : ranks[i]] = tensor(unpacked(each.P)[:, : ranks[i]], device)
-                rows[-1][k, :n, : ranks[i]] = tensor(each.rows[:n, : ranks[i]], device)
+                rows[-1][k, :n, : ranks[i]] = tensor(opened[i]["rows"][:, : ranks[i]], device)
         for i, each in enumerate(regressions):
-            block.M[i, :n, :n] = tensor(np.triu(each.M[:n, :n], 1), device)
-            block.c[i, :n], block.a[i, :n] = tensor(each.c[:n], device), tensor(each.a[:n], device)
+            for name in ("M", "c", "a"):
+                getattr(block, name)[i][tuple(slice(size) for size in opened[i][name].shape)] = tensor(
+                    opened[i][name], device
+                )
             block.trace[i] = tensor(each.trace, device)
         unchecked = tuple(each.unchecked for each in regressions)
         return cls(places, ranks, w, P, rows, block.M, block.c, block.a, block.trace, n, unchecked)
@@ -108,17 +110,18 @@ class Regressions:
         P, rows = self.P[g][k], self.rows[g]
         means = np.zeros((self.outputs, -(-rank // BLOCK) * BLOCK))
         means[:, :rank] = self.w[g][k, :rank].T.cpu().numpy()
-        regression = NewtonRegression.at_block_start(means, packed(P[:rank, :rank].cpu().numpy()), 0.0)
-        regression.open, regression.unchecked = n, self.unchecked[i]
-        regression.rows[:n, :rank] = rows[k, :n, :rank].cpu().numpy()
-        regression.U[:n, :rank] = torch.bmm(rows, self.P[g])[k, :n, :rank].cpu().numpy()
-        regression.M[:n, :n] = self.M[i, :n, :n].triu(1).cpu().numpy()
-        regression.c[:n], regression.a[:n] = self.c[i, :n].cpu().numpy(), self.a[i, :n].cpu().numpy()
-        V = regression.U[:n].copy()
+        U = np.zeros((n, means.shape[1]), dtype=np.float32)
+        U[:, :rank] = torch.bmm(rows, self.P[g])[k, :n, :rank].cpu().numpy()
+        features = np.zeros_like(U)
+        features[:, :rank] = rows[k, :n, :rank].cpu().numpy()
+        M = self.M[i, :n, :n].triu(1).cpu().numpy()
+        V = U.copy()
         for u in range(1, n):
-            V[u] -= regression.M[:u, u].astype(np.float32) @ V[:u]
-        regression.V[:, :n] = packed(V)
-        regression.trace = self.trace[i].cpu().numpy()
+            V[u] -= M[:u, u].astype(np.float32) @ V[:u]
+        block = {"rows": features, "U": U, "M": M, "V": packed(V)}
+        block |= {"c": self.c[i, :n].cpu().numpy(), "a": self.a[i, :n].cpu().numpy()}
+        regression = NewtonRegression.of(means, packed(P[:rank, :rank].cpu().numpy()), self.trace[i].cpu().numpy())
+        regression.restore(block, float(self.unchecked[i]))
         return regression
 
 
@@ -174,13 +177,9 @@ class DeviceRegression:
         means[:, : self.rank] = self.among.means()[g][k, : self.rank].T.cpu().numpy()
         return means
 
-    def scores(self, F: Single, means: Float) -> Float:
-        """Score rows of features with the posterior mean of `means`."""
-        return self.here().scores(F, means)
-
     def to_state(self) -> State:
-        """Everything it is, as a `NewtonRegression` has it."""
-        return self.here().to_state()
+        """Everything it is, as `regression_state` gives it."""
+        return regression_state(self.here())
 
 
 class Workspace:
@@ -388,7 +387,7 @@ class Workspace:
             P.add_(P.transpose(1, 2).clone()).mul_(0.5)
 
     def _repair(self) -> None:
-        """Keep the covariances positive definite, as `NewtonRegression.repair` does, at multiples of `ROWS`."""
+        """Keep the covariances positive definite, as `repair` of the processor does, at multiples of `ROWS`."""
         for i, rank in enumerate(self._ranks):
             if self._unchecked[i] < UNCHECKED:
                 continue

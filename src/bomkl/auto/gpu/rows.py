@@ -16,8 +16,6 @@ from bomkl.auto.gpu.arrays import DeviceRows
 from bomkl.auto.gpu.errors import on_device
 from bomkl.auto.gpu.fit import DeviceFitting
 from bomkl.auto.gpu.newton import ROWS, DeviceRegression, Regressions, Workspace
-from bomkl.auto.information import Information
-from bomkl.auto.newton import NewtonRegression
 
 _WORKSPACES = 4  # kept for the next call: under drift, three learners take turns
 
@@ -108,7 +106,7 @@ class TorchRows:
                 for i, each in enumerate(parts)
             ):
                 return among
-        return Regressions.of([_on_host(each) for each in parts], self._device)
+        return Regressions.of([each.on_processor() for each in parts], self._device)
 
     def _sent(self, array: Any) -> Any:
         if isinstance(array, DeviceRows):
@@ -137,8 +135,3 @@ class TorchRows:
 def regression_parts(learner: Any) -> list[NewtonComponent]:
     """Components of a learner that are regressions on features; the others are trees."""
     return [each for each in learner.components if isinstance(each, NewtonComponent)]
-
-
-def _on_host(part: NewtonComponent) -> NewtonRegression:
-    assert not isinstance(part.regression, Information)
-    return part.regression.here()

@@ -1,0 +1,246 @@
+// A Newton regression that owns its arrays.
+//
+// A copy shares them: while a block is open, rows are only added behind those that are there, and what a full block changes is
+// copied first if another one has it, too. So a copy is cheap, may learn while the original stays as it is, and can be dropped.
+// Only the latest copy may learn.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "auto/newton.hpp"
+
+namespace bomkl::automatic {
+
+inline constexpr int kFewRows = 8;  // fewer rows than this are scored one by one against the open block
+
+class Regression {
+public:
+    Regression(int rank, int tiles, int outputs, const double* w, const float* P, const double* trace)
+        : posterior_(
+              std::make_shared<Posterior>(w, outputs * std::size_t(tiles) * kTile, P, tiles * std::size_t(rank) * kTile)),
+          block_(std::make_shared<Block>(tiles, outputs)), rank_(rank), tiles_(tiles),
+          outputs_(outputs), trace_{trace[0], trace[1]} {}
+
+    int rank() const { return rank_; }
+    int tiles() const { return tiles_; }
+    int outputs() const { return outputs_; }
+    int open() const { return open_; }
+    std::size_t width() const { return std::size_t(tiles_) * kTile; }
+    double unchecked() const { return unchecked_; }  // weight of the rows since the covariance was known to be sound
+    std::size_t bytes() const {
+        return sizeof(double) * (posterior_->w.size() + kBlock * (kBlock + 1 + outputs_)) +
+               sizeof(float) * (posterior_->P.size() + 3 * kBlock * width());
+    }
+
+    // A copy that shares nothing: both may learn.
+    Regression apart() const {
+        Regression made = *this;
+        made.posterior_ = std::make_shared<Posterior>(*posterior_);
+        made.block_ = std::make_shared<Block>(*block_);
+        made.lines_.reset();
+        return made;
+    }
+
+    // Arrays as the functions on blocks take them. Only what is not shared may be changed.
+    Component arrays() {
+        return {rank_,
+                tiles_,
+                outputs_,
+                posterior_->w.data(),
+                posterior_->P.data(),
+                block_->rows.data(),
+                block_->U.data(),
+                block_->M.data(),
+                block_->c.data(),
+                block_->a.data(),
+                block_->V.data(),
+                trace_.data()};
+    }
+    Component arrays() const { return const_cast<Regression*>(this)->arrays(); }
+
+    // Goes on with rows that are in the arrays already.
+    void restore(int open, double unchecked) {
+        open_ = open;
+        unchecked_ = unchecked;
+    }
+
+    void set_covariance(const float* P, double trace) {
+        own_posterior();
+        std::copy_n(P, posterior_->P.size(), posterior_->P.data());
+        trace_[1] = trace;
+    }
+    void set_checked() { unchecked_ = 0; }
+
+    // Scores n rows of features, each just before it is learned; `seen` rows came before them.
+    void learn(const Primitives<float>& with, const float* F, const double* y, const double* weight, std::size_t n, Task task,
+               double loosen, std::int64_t seen, double* scores) {
+        int to_boundary = kBlock - int(seen % kBlock);
+        for (std::size_t done = 0; done < n;) {
+            const int fresh = int(std::min<std::size_t>(to_boundary, n - done));
+            const auto part = [&](const auto* of) { return of + done * outputs_; };
+            if (fresh < kFewRows)
+                for (int i = 0; i < fresh; ++i) {
+                    double* f = scores + (done + i) * outputs_;
+                    const float* x = F + (done + i) * width();
+                    score(with, x, f);
+                    learn_scored(with, x, f, part(y) + i * outputs_, weight[done + i], task, loosen);
+                }
+            else
+                learn_many(with, F + done * width(), part(y), weight + done, fresh, task, loosen, scores + done * outputs_);
+            for (int i = 0; i < fresh; ++i) unchecked_ += std::max(weight[done + i], 1.0);
+            done += fresh;
+            to_boundary -= fresh;
+            if (to_boundary == 0) {
+                close(with);
+                to_boundary = kBlock;
+            }
+        }
+    }
+
+    // Scores features as the next row of the open block. Whoever else adds rows to it must wait meanwhile.
+    void score(const Primitives<float>& with, const float* x, double* f) const {
+        double column[kBlock];
+        score_next(with, x, column, f);
+    }
+
+    // Means with every row learned, (outputs, width).
+    const std::vector<double>& means() const {
+        if (!means_) {
+            auto made = std::make_shared<std::vector<double>>(outputs_ * width());
+            current_means(arrays(), open_, made->data());
+            means_ = std::move(made);
+        }
+        return *means_;
+    }
+
+    // Makes the rows of the open block part of the posterior.
+    void close(const Primitives<float>& with) {
+        if (open_ > 0) {
+            own_posterior();
+            Component m = arrays();
+            close_block(with, m, open_);
+        }
+        begin_block();
+    }
+
+    // Makes room for one more class, which starts at a constant score; of two classes, the score told the second from the
+    // first.
+    void add_class(const Primitives<float>& with, double log_odds) {
+        close(with);
+        std::vector<double> w(posterior_->w);
+        if (outputs_ == 1) {
+            w.resize(2 * width());
+            for (std::size_t j = 0; j < width(); ++j) w[width() + j] = 0.5 * w[j];
+            for (std::size_t j = 0; j < width(); ++j) w[j] *= -0.5;
+        }
+        w.resize(w.size() + width());
+        w[w.size() - width() + rank_ - 1] = log_odds;
+        outputs_ = int(w.size() / width());
+        posterior_ = std::make_shared<Posterior>(w.data(), w.size(), posterior_->P.data(), posterior_->P.size());
+        block_ = std::make_shared<Block>(tiles_, outputs_);
+    }
+
+private:
+    struct Posterior {  // as of the start of the open block
+        Posterior(const double* w, std::size_t n, const float* P, std::size_t size) : w(w, w + n), P(size) {
+            std::copy_n(P, size, this->P.data());
+        }
+        std::vector<double> w;
+        Buffer<float> P;
+    };
+    struct Block {
+        Block(int tiles, int outputs)
+            : rows(std::size_t(kBlock) * tiles * kTile), U(rows.size()), V(rows.size()), M(kBlock * kBlock), c(kBlock),
+              a(std::size_t(kBlock) * outputs) {}
+        Buffer<float> rows, U, V;
+        std::vector<double> M, c, a;
+    };
+
+    void own_posterior() {
+        if (posterior_.use_count() > 1) posterior_ = std::make_shared<Posterior>(*posterior_);
+        means_.reset();
+    }
+
+    void begin_block() {
+        if (block_.use_count() > 1) block_ = std::make_shared<Block>(tiles_, outputs_);
+        if (lines_.use_count() > 1) lines_.reset();
+        open_ = 0;
+        means_.reset();
+    }
+
+    // U^T of the open block, packed [16 rows][rank][16], so that few rows take little time.
+    float* line_of(int row) const { return lines_->data() + std::size_t(row / kLanes) * rank_ * kLanes; }
+
+    void need_lines() const {
+        if (lines_) return;
+        lines_ = std::make_shared<Buffer<float>>(std::size_t(rank_) * kBlock);
+        for (int s = 0; s < open_; s += kLanes)
+            transpose(block_->U.data() + s * width(), std::min(kLanes, open_ - s), rank_, width(), line_of(s), kLanes);
+    }
+
+    void score_next(const Primitives<float>& with, const float* x, double* column, double* f) const {
+        need_lines();
+        float product[kBlock];
+        with.inner_lines(x, rank_, lines_->data(), (open_ + kLanes - 1) / kLanes, product);
+        for (int s = 0; s < open_; ++s) column[s] = double(product[s]);
+        score_row(with, arrays(), open_, x, column, f);
+        std::copy_n(column, open_, column_.data());
+    }
+
+    // Learns the row that `score` was called with last.
+    void learn_scored(const Primitives<float>& with, const float* x, const double* f, const double* y, double weight, Task task,
+                      double loosen) {
+        Component m = arrays();
+        const int u = open_;
+        float *row = m.rows + u * width(), *U = m.U + u * width(), *line = line_of(u), own[kLanes];
+        std::copy_n(x, width(), row);
+        multiply(with, row, width(), 1, rank_, m.P, tiles_, U, width());
+        for (int k = 0; k < rank_; ++k) line[k * kLanes + u % kLanes] = U[k];
+        with.inner_lines(x, rank_, line, 1, own);
+        std::vector<double> g(outputs_), p(outputs_);
+        learn_row(with, m, u, column_.data(), double(own[u % kLanes]), f, y, weight, task, loosen, g.data(), p.data());
+        open_ = u + 1;
+        means_.reset();
+    }
+
+    void learn_many(const Primitives<float>& with, const float* F, const double* y, const double* weight, int fresh, Task task,
+                    double loosen, double* scores) {
+        lines_.reset();
+        means_.reset();
+        Component m = arrays();
+        const int last = open_ + fresh;
+        Buffer<float> transposed(std::size_t(rank_) * kTile);
+        alignas(64) float G[kBlock * kTile];
+        std::vector<double> g(outputs_), p(outputs_);
+        std::copy_n(F, fresh * width(), m.rows + open_ * width());
+        multiply(with, m.rows + open_ * width(), width(), fresh, rank_, m.P, tiles_, m.U + open_ * width(), width());
+        transpose(m.rows + open_ * width(), fresh, rank_, width(), transposed.data(), kTile);
+        multiply(with, m.U, width(), last, rank_, transposed.data(), 1, G, kTile);
+        for (int u = open_; u < last; ++u) {
+            const int row = u - open_;
+            double column[kBlock] = {};  // x_s P_s x_u for s < u
+            for (int s = 0; s < u; ++s) column[s] = double(G[s * kTile + row]);
+            double* f = scores + row * outputs_;
+            score_row(with, m, u, m.rows + u * width(), column, f);
+            learn_row(with, m, u, column, double(G[u * kTile + row]), f, y + row * outputs_, weight[row], task, loosen,
+                      g.data(), p.data());
+        }
+        open_ = last;
+    }
+
+    std::shared_ptr<Posterior> posterior_;
+    std::shared_ptr<Block> block_;
+    mutable std::shared_ptr<Buffer<float>> lines_;
+    mutable std::shared_ptr<const std::vector<double>> means_;
+    mutable std::array<double, kBlock> column_{};  // x_s P_s x of the row scored last
+    int rank_, tiles_, outputs_, open_ = 0;
+    std::array<double, 2> trace_;  // the largest that forgetting may bring the covariance to, and that as of the last row
+    double unchecked_ = 0;
+};
+
+}  // namespace bomkl::automatic
