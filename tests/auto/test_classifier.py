@@ -1,5 +1,7 @@
 """Classes, weights, probabilities and what can be read off a fitted classifier."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,7 @@ from sklearn.datasets import load_digits, make_moons
 from sklearn.metrics import log_loss
 
 from bomkl import AutoMKLClassifier, modelfile
+from bomkl._extras import install_hint
 from bomkl.auto.combination import Combination
 from bomkl.auto.constants import ADDITIVE, KERNELS, NARROW
 from bomkl.auto.pruning import best_few, components_to_drop
@@ -305,7 +308,7 @@ class TestInsight:
         X, y = moons()
         auto = model().fit(X, y)
         monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-        with pytest.raises(ImportError, match=r"bomkl\[plots\]"):
+        with pytest.raises(ImportError, match=re.escape(install_hint("plots"))):
             auto.plot_weights()
 
 
