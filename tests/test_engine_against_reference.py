@@ -15,10 +15,10 @@ import pytest
 from tests import lists
 from tests.lists import LEARNERS
 
-from bomkl import BudgetMKLClassifier, BudgetMKLRegressor
+from bomkl import BudgetMKLClassifier, BudgetMKLRegressor, modelfile
 from bomkl.combiners import Hedge, Uniform
 from bomkl.kernels import Cauchy, Gaussian, Linear, Polynomial, paper_kernels
-from bomkl.learners import BOGD, BPAS, PA, RBP, SPA, Perceptron
+from bomkl.learners import BOGD, BPAS, PA, RBP, SPA, Perceptron, Projectron
 from bomkl.reference import ReferenceMKL
 
 BLOCK_SIZES = (1, 7, 64, 1000)
@@ -272,6 +272,19 @@ def test_each_kernel_alone(learner, kernel):
     case = make_case(LEARNERS[learner], Uniform(), kernels=(kernel,), normalize_step=True)
     case.X[[0, 20, 40]] = 0.0  # rows of length zero: k(x, x) = 0 for some kernels
     compare(case, exact=False, block_sizes=(7, 1000))
+
+
+def test_projectron_with_a_tiny_row_beside_huge_ones():
+    """A product of two numbers overflows on the way to an inverse of ordinary ones."""
+    X = np.array([[1e-101, 2e-101], [3e100, -1e100], [1e100, 1e100], [-2e100, 3e100]])
+    settings = {"kernels": [Linear()], "learner": Projectron(), "combiner": Uniform(), "budget": 3}
+    model, oracle = BudgetMKLClassifier(**settings), ReferenceMKL(**settings)
+    for x, y in zip(X, [1, -1, 1, 1], strict=True):
+        model.partial_fit([x], [y], classes=[-1, 1])
+        oracle.learn_one(x, y)
+    model = modelfile.from_bytes(modelfile.to_bytes(modelfile.Model(model))).estimator
+    assert np.array_equal(model.support_vectors_, oracle.expansions[0][0].rows)
+    assert np.allclose(model.dual_coef_.ravel(), oracle.expansions[0][0].coefficients, rtol=1e-12)
 
 
 @pytest.mark.parametrize("learner", ["Perceptron", "SPA", "SPA-budget", "RBP", "BPAS"])

@@ -129,10 +129,11 @@ public:
         for (int i = 0; i < n; ++i) {
             for (int j = 0; j < n; ++j)
                 grown[std::size_t(i) * (n + 1) + j] =
-                    e_.inverse_gram[std::size_t(i) * n + j] + projection_[i] * projection_[j] / distance;
+                    e_.inverse_gram[std::size_t(i) * n + j] + quotient(projection_[i], projection_[j], distance);
             grown[std::size_t(i) * (n + 1) + n] = grown[std::size_t(n) * (n + 1) + i] = -projection_[i] / distance;
         }
         grown.back() = 1 / distance;
+        for (const double number : grown) require_finite(number);
         host_.undo().replaces_gram(number_, e_.inverse_gram);
         e_.inverse_gram = std::move(grown);
         add(coef);
@@ -183,6 +184,11 @@ public:
     }
 
 private:
+    // a b / divisor, also where a b alone overflows: a tiny support row and a huge one have an inverse of ordinary numbers.
+    static double quotient(double a, double b, double divisor) {
+        const double product = a * b;
+        return std::isfinite(product) ? product / divisor : a / divisor * b;
+    }
     void change_coefs() {
         host_.undo().changes_coefs(number_);
         host_.coefs_changed(number_);

@@ -269,7 +269,7 @@ def projectron(f: Expansion, example: Example, learner: Projectron) -> None:
     if not (mistake or (inside_margin and learner.margin_updates)):
         return
     k_t = f.values(example.x)
-    d = np.asarray(np.linalg.lstsq(f.matrix(f.rows, f.rows), k_t)[0], np.float64) if f.rows else np.zeros(0)
+    d = _projection(f.matrix(f.rows, f.rows), k_t) if f.rows else np.zeros(0)
     projected = float(k_t @ d)
     distance = math.sqrt(max(0.0, f.square(example.x) - projected))
     if mistake and f.rows and (distance <= learner.threshold or f.full):
@@ -283,6 +283,13 @@ def projectron(f: Expansion, example: Example, learner: Projectron) -> None:
         if room > 0 and projected > 0:
             tau = min(example.loss / projected, 2 * room / projected, 1.0)
             f.shift(example.weight * example.y * tau * d)
+
+
+def _projection(K: Vector, k_t: Vector) -> Vector:
+    """Solve K d = k_t for rows of length one, so that lstsq does not take a tiny row beside a huge one for rounding."""
+    length = np.sqrt(np.abs(np.diag(K)))
+    length[length == 0] = 1.0
+    return np.asarray(np.linalg.lstsq(K / length / length[:, None], k_t / length)[0] / length, dtype=np.float64)
 
 
 def fourier_gradient_descent(f: Expansion, example: Example, learner: FOGD) -> None:
