@@ -218,6 +218,11 @@ def test_one_stored_row_that_lies_far_out(kernel, size):
     assert_same(model, np.vstack([X, X[60] * (1 + 1e-13)]), 1e-9)
 
 
+def test_stored_rows_that_all_lie_at_one_far_place():
+    X = np.full((1, 1), -5.7e8)
+    assert_same(BudgetMKLRegressor([Gaussian(0.5)], PA(), random_state=0).fit(X, [1.0]), np.vstack([X, X + 0.5]), 1e-9)
+
+
 @pytest.mark.parametrize("size", [1e5, 1e8])
 def test_auto_with_one_row_that_lies_far_out(size):
     X, y = with_outlier(size)

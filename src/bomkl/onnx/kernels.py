@@ -158,8 +158,9 @@ class StoredRows:
 
 def _with_few_digits(centre: NDArray[np.float64], spread: NDArray[np.float64]) -> NDArray[np.float64]:
     """Round to a multiple of a power of two that is no larger than the spread."""
-    step = np.exp2(np.floor(np.log2(np.maximum(spread, 1e-300))))
-    rounded: NDArray[np.float64] = np.where(spread > 0, np.round(centre / step) * step, centre)
+    varies = spread > 0
+    step = np.exp2(np.floor(np.log2(np.maximum(np.where(varies, spread, 1.0), 1e-300))))
+    rounded: NDArray[np.float64] = np.where(varies, np.round(centre / step) * step, centre)
     return rounded
 
 
