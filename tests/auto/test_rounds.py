@@ -114,6 +114,29 @@ def test_saved_models_go_on(case, tmp_path):
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
+def test_a_copy_that_learns_on_grows_by_half_its_matrices():
+    model = AutoMKLClassifier(100, update="rounds", random_state=0).partial_fit(X[:450], Y[:450] % 2)
+    copied = pickle.loads(pickle.dumps(model))
+    for each in (model, copied):
+        each.partial_fit(X[450:], Y[450:] % 2)
+    matrices = sum(each.regression.matrix.nbytes for each in copied._learner.components)
+    assert copied._learner.origin is not None
+    assert len(pickle.dumps(copied)) - len(pickle.dumps(model)) < 0.8 * matrices
+
+
+def test_whole_matrices_of_older_files_are_read():
+    model = learn("binary")[1]
+    state = model.__getstate__()
+    for saved, each in zip(state["_learner"]["learner"]["components"], model._learner.components, strict=True):
+        del saved["regression"]["lower"]
+        saved["regression"]["matrix"] = each.regression.matrix
+    old = AutoMKLClassifier()
+    old.__setstate__(state)
+    for one, other in zip(old._learner.components, model._learner.components, strict=True):
+        assert_array_equal(one.regression.matrix, other.regression.matrix)
+    assert_array_equal(old.decision_function(X), model.decision_function(X))
+
+
 def test_saved_state_that_does_not_fit_is_refused():
     state = learn("binary")[1].__getstate__()
     state["_learner"]["learner"]["rounds"]["round_start"] += 1

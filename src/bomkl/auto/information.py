@@ -55,16 +55,22 @@ class Information:
         self.w = np.vstack([old, new])
 
     def to_state(self) -> State:
-        """Everything it is, as arrays."""
-        return {"w": self.w, "matrix": self.matrix}
+        """Everything it is, as arrays. Half of a symmetric matrix says all of it."""
+        if not np.array_equal(self.matrix, self.matrix.T):
+            return {"w": self.w, "matrix": self.matrix}
+        return {"w": self.w, "lower": self.matrix[np.tril_indices(self.rank)]}
 
     @classmethod
     def from_state(cls, saved: Saved, rank: int, outputs: int) -> Self:
         """Go on where `to_state` was called."""
-        width = -(-rank // BLOCK) * BLOCK
-        regression = cls(saved.array("w", (outputs, width)), saved.array("matrix", (rank, rank)))
+        w = saved.array("w", (outputs, -(-rank // BLOCK) * BLOCK))
+        if saved.has("matrix"):  # as version 0.2.0 saved all of them
+            matrix = saved.array("matrix", (rank, rank))
+        else:
+            matrix, places = np.empty((rank, rank)), np.tril_indices(rank)
+            matrix[places] = matrix.T[places] = saved.array("lower", (rank * (rank + 1) // 2,))
         saved.end()
-        return regression
+        return cls(w, matrix)
 
 
 def solution(matrix: Float, b: Float) -> Float:
