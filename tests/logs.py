@@ -34,7 +34,7 @@ def write_log(folder, sizes=(80, 60, 60), snapshots=(), close=True):
         ledger.commit()
         if number in snapshots:
             learner = newest(str(folder), log)
-            catch_up(learner, log, lambda *_: None)
+            list(catch_up(learner, log))
             Snapshots(str(folder)).write(learner)
     if close:
         log.close()
@@ -46,6 +46,7 @@ def model_of(folder):
     service = open_service(str(folder), START, None, ServiceSettings())
     log = service._log
     with contextlib.closing(log):
+        service.catch_up()
         model = modelfile.to_bytes(modelfile.Model(service._learner.estimator))
         more = [
             str(service.ledger.columns),

@@ -43,7 +43,7 @@ class Server:
             self.process.wait()
 
     def start(self, wait: bool = True, **popen: Any) -> float:
-        """Start it and return the seconds until it answered."""
+        """Start it and return the seconds until it was ready."""
         begun = time.monotonic()
         command = [sys.executable, "-m", "bomkl", "serve", "--data", str(self.folder), "--port", str(self.port)]
         self.process = subprocess.Popen([*command, *self.options], stdout=subprocess.DEVNULL, **popen)
@@ -51,7 +51,7 @@ class Server:
             if self.process.poll() is not None:
                 raise RuntimeError(f"the service ended with {self.process.returncode}")
             try:
-                httpx.get(f"{self.url}/healthz", trust_env=False).raise_for_status()
+                httpx.get(f"{self.url}/readyz", trust_env=False).raise_for_status()
                 break
             except httpx.HTTPError:
                 time.sleep(0.02)

@@ -48,7 +48,7 @@ def serving(tmp_path):
     """Run a service in a thread; it ends as after SIGTERM."""
 
     @contextlib.contextmanager
-    def run(folder=tmp_path / "data", start=None, model_file=None, token=None, **settings):
+    def run(folder=tmp_path / "data", start=None, model_file=None, token=None, ready=True, **settings):
         folder.mkdir(exist_ok=True)
         service = open_service(str(folder), start or Start(budget=30), model_file, ServiceSettings(**settings))
         app = make_app(service, token)
@@ -64,6 +64,9 @@ def serving(tmp_path):
         try:
             with Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=60) as client:
                 client.service, client.server, client.port = service, server, port
+                while ready and client.get("/readyz").status_code != 200:
+                    time.sleep(0.005)
+                    assert service.failed is None
                 yield client
         finally:
             app.stopping.set()

@@ -254,7 +254,7 @@ def test_documentation_needs_no_other_host(serving):
         assert "https://" not in page.text
         paths = client.get("/openapi.json").json()["paths"]
     names = ("predict", "learn", "label", "state", "model", "events")
-    assert set(paths) == {"/metrics", "/healthz", *(f"/v1/{name}" for name in names)}
+    assert set(paths) == {"/metrics", "/healthz", "/readyz", *(f"/v1/{name}" for name in names)}
 
 
 def test_columns_come_and_go_as_told(serving, stream, tmp_path):

@@ -76,6 +76,13 @@ class Problem(BaseModel):
     field: str | None = None
 
 
+class Replaying(Problem):
+    """Why every request is refused for a while: after a start, the model learns the rows after the last snapshot."""
+
+    replayed: int | None = None
+    rows: int | None = None
+
+
 class JsonResponse(Response):
     """JSON, written by pydantic."""
 
@@ -126,7 +133,7 @@ def make_app(service: Service, token: str | None = None) -> Any:
     _add_page(app)
     _document(app)
     routes = frozenset(getattr(route, "path", "") for route in app.routes)
-    guarded = Guard(app, traffic, routes, token)
+    guarded = Guard(app, traffic, routes, service.down, token)
     guarded.stopping = stopping  # type: ignore[attr-defined]
     guarded.openapi = app.openapi  # type: ignore[attr-defined]
     return guarded
@@ -141,8 +148,7 @@ async def _sample(service: Service, traffic: Traffic) -> None:
 
 async def _refuse(_: Request, error: Exception) -> Response:
     assert isinstance(error, RefusedError)
-    headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
-    return JsonResponse({"detail": error.message, "field": error.field}, error.status, headers)
+    return JsonResponse(error.body, error.status, error.headers)
 
 
 # ------------------------------------------------------------ learning and predicting
@@ -158,7 +164,7 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
         415: "The content type is none of those named here.",
         422: "A field is wrong; it is named.",
         429: "Too many rows are waiting; try again after Retry-After seconds.",
-        503: "The service is stopping or has failed.",
+        503: "The log is being replayed, or the service is stopping or has failed.",
         507: "The disk is full; nothing was learned.",
     }.items()
 }
@@ -384,11 +390,18 @@ def _add_reading(app: FastAPI, service: Service, traffic: Traffic) -> None:
         lines = [*gauges(await current(False)), *traffic.metrics()]
         return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    @app.get("/healthz", responses={503: _REFUSALS[503]})
+    @app.get("/healthz", responses={503: {"model": Problem, "description": "The service has failed."}})
     async def healthz() -> Response:
-        """200 while the service learns and predicts."""
-        await service.read(lambda learner: None)
+        """200 from the start to the end of the service, unless it has failed."""
+        if service.failed is not None:
+            raise service.down() or RefusedError(503, "The service has failed.")
         return JsonResponse({"status": "ok"})
+
+    @app.get("/readyz", responses={503: {**_REFUSALS[503], "model": Replaying}})
+    async def readyz() -> Response:
+        """200 while the service learns and predicts. While the log is replayed, 503 with the rows so far and in all."""
+        await service.read(lambda learner: None)
+        return JsonResponse({"status": "ready"})
 
 
 def _state(learner: Learner, service: Service, curves: bool) -> dict[str, Any]:

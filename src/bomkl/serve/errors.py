@@ -23,11 +23,24 @@ class RefusedError(Exception):
         The part of the request that is wrong, such as ``rows[3].age``.
     retry_after : int or None, default=None
         Seconds after which the same request may succeed.
+    **more
+        Further parts of the answer.
+
+    Attributes
+    ----------
+    body : dict
+        The answer.
+    headers : dict
+        Headers of the answer.
     """
 
-    def __init__(self, status: int, message: str, field: str | None = None, retry_after: int | None = None) -> None:
+    def __init__(
+        self, status: int, message: str, field: str | None = None, retry_after: int | None = None, **more: Any
+    ) -> None:
         super().__init__(message)
         self.status, self.message, self.field, self.retry_after = status, message, field, retry_after
+        self.body = {"detail": message, "field": field, **more}
+        self.headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
 
 
 def wrong(field: str, rule: str, got: Any, status: int = 422) -> RefusedError:

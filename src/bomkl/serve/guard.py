@@ -1,4 +1,4 @@
-"""What stands before every request: host, token, headers, and the count of requests."""
+"""What stands before every request: host, token, readiness, headers, and the count of requests."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from bomkl.serve.errors import RefusedError
 from bomkl.serve.traffic import Traffic
 
 Scope = MutableMapping[str, Any]
@@ -20,7 +21,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _LOOPBACK_HOST = re.compile(rb"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{0,5})?", re.IGNORECASE)
-_OPEN = ("/", "/healthz", "/page.css", "/page.js", "/plotly.min.js", "/icon.svg")  # no data in them
+_OPEN = ("/", "/healthz", "/readyz", "/page.css", "/page.js", "/plotly.min.js", "/icon.svg")  # no data in them
 _CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -87,12 +88,21 @@ class Guard:
         Where requests are counted.
     routes : set of str
         Paths that are counted by name; all others are counted together.
+    down : callable
+        Tells why the service cannot answer; None if it can.
     token : str or None
         Bearer token that requests must carry; None only on loopback, where requests must then name a loopback host.
     """
 
-    def __init__(self, app: Any, traffic: Traffic, routes: frozenset[str], token: str | None) -> None:
-        self.app, self.traffic, self.routes = app, traffic, routes
+    def __init__(
+        self,
+        app: Any,
+        traffic: Traffic,
+        routes: frozenset[str],
+        down: Callable[[], RefusedError | None],
+        token: str | None,
+    ) -> None:
+        self.app, self.traffic, self.routes, self._down = app, traffic, routes, down
         self._token = None if token is None else token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -125,30 +135,31 @@ class Guard:
             scope = {**scope, "method": "GET"}
         try:
             if refusal := self._refusal(path, headers):
-                await _answer(send_guarded, *refusal)
+                await _answer(send_guarded, refusal)
             else:
                 await self.app(scope, upload.receive, send_guarded)
         finally:
             self.traffic.count(path if path in self.routes else "other", status, time.perf_counter() - began)
 
-    def _refusal(self, path: str, headers: dict[bytes, bytes]) -> tuple[int, str, str] | None:
+    def _refusal(self, path: str, headers: dict[bytes, bytes]) -> RefusedError | None:
         if self._token is None:
             # A page of another site could reach a service on loopback through a name of its own (DNS rebinding).
             if not _LOOPBACK_HOST.fullmatch(headers.get(b"host", b"")):
-                return 421, "Host", f"Host must be one of {', '.join(LOOPBACK)} unless the service has a token."
-            return None
-        if path in _OPEN:
-            return None
-        given = headers.get(b"authorization", b"")
-        if not hmac.compare_digest(given, b"Bearer " + self._token):
-            return 401, "Authorization", "Authorization must be 'Bearer TOKEN' with the token of this service."
-        return None
+                message = f"Host must be one of {', '.join(LOOPBACK)} unless the service has a token."
+                return RefusedError(421, message, "Host")
+        elif path not in _OPEN and not hmac.compare_digest(
+            headers.get(b"authorization", b""), b"Bearer " + self._token
+        ):
+            message = "Authorization must be 'Bearer TOKEN' with the token of this service."
+            return RefusedError(401, message, "Authorization")
+        return self._down() if path.startswith("/v1/") or path in ("/readyz", "/metrics") else None
 
 
-async def _answer(send: Send, status: int, field: str, message: str) -> None:
-    body = to_json({"detail": message, "field": field})
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    if status == 401:
+async def _answer(send: Send, refusal: RefusedError) -> None:
+    body = to_json(refusal.body)
+    headers = [(name.lower().encode(), value.encode()) for name, value in refusal.headers.items()]
+    headers += [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    if refusal.status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

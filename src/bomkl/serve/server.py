@@ -18,7 +18,6 @@ from typing import Any
 import uvicorn
 
 from bomkl._files import BusyError, locked
-from bomkl.progress import progress_bar
 from bomkl.serve.app import make_app
 from bomkl.serve.connection import Connection, Room
 from bomkl.serve.errors import LogError
@@ -26,9 +25,9 @@ from bomkl.serve.guard import LOOPBACK
 from bomkl.serve.log import Log
 from bomkl.serve.logfile import log_path
 from bomkl.serve.reports import Sparing
-from bomkl.serve.service import Service, ServiceSettings, learned
+from bomkl.serve.service import Service, ServiceSettings
 from bomkl.serve.snapshots import Snapshots
-from bomkl.serve.start import Start, catch_up, newest, set_up
+from bomkl.serve.start import Start, newest, set_up
 
 _sparing = Sparing()
 _SWITCH_SECONDS = 0.0005  # how long a thread may hold the interpreter while another waits; requests wait that long
@@ -72,8 +71,10 @@ def serve(
             service = open_service(folder, start, model_file, settings)
             sys.setswitchinterval(_SWITCH_SECONDS)
             asyncio.run(_run(service, make_app(service, token), host, sockets))
+            if isinstance(service.failed, LogError | sqlite3.Error):
+                raise service.failed
             if service.failed is not None:  # whoever watches over the process may start it again
-                raise LogError(f"{folder}: the service has failed ({service.failed}). The log has every row.")
+                raise LogError(f"{folder}: the service has failed ({service.failed!r}). The log has every row.")
     except sqlite3.Error as error:
         raise LogError(f"{folder}: the log cannot be written ({error}).") from error
     except BusyError:
@@ -115,28 +116,13 @@ def _bound_socket(family: int, kind: int, protocol: int, address: Any) -> socket
 
 
 def open_service(folder: str, start: Start, model_file: str | None, settings: ServiceSettings) -> Service:
-    """Bring the model of a folder up to its log."""
+    """Open a folder: its log, and the model after its newest snapshot."""
     log = Log(folder)
     set_up(folder, log, start, model_file)
     Snapshots(folder).clean()
     for path in glob.glob(os.path.join(glob.escape(folder), "download-*.bomkl")):
         os.unlink(path)
-    learner = newest(folder, log)
-    unanswered = log.unanswered(learner.seq)
-    behind = log.end.rows - learner.rows
-    with progress_bar(behind, "learning the rows after the last snapshot", "row") as bar:
-
-        def note(entries: list[Any], predictions: list[list[Any]]) -> None:
-            with log.explained(f"entry {entries[-1].seq}: "):
-                log.begin()
-                for entry, made in zip(entries, predictions, strict=True):
-                    bar.update(len(made))
-                    if entry.seq in unanswered:
-                        log.set_reply(entry.seq, learned(entry, made))
-                log.commit()
-
-        catch_up(learner, log, note)
-    return Service(folder, log, learner, settings)
+    return Service(folder, log, newest(folder, log), settings)
 
 
 class _Server(uvicorn.Server):

@@ -6,6 +6,8 @@
          ^                                                                                  |
          +------------------------------------ replies -------------------------------------+
 
+The model thread first learns what the log has and the model has not; until then, every request is refused.
+
 A row is answered after it is in the log and has been learned. The model thread serves waiting predictions before and
 between micro-batches, so they see a consistent model and wait for at most one micro-batch.
 """
@@ -23,15 +25,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from bomkl.progress import progress_bar
 from bomkl.serve.columns import Columns
 from bomkl.serve.entry import Entry
-from bomkl.serve.errors import RefusedError
+from bomkl.serve.errors import LogError, RefusedError
 from bomkl.serve.learner import BULK_BATCH, MICRO_BATCH, Learner
 from bomkl.serve.ledger import Ledger
 from bomkl.serve.log import Known, Log
 from bomkl.serve.reports import report
 from bomkl.serve.snapshots import Snapshots
-from bomkl.serve.start import takes_tables
+from bomkl.serve.start import catch_up, takes_tables
 from bomkl.serve.work import Work
 
 _TICK = 0.5  # seconds between looks at rows that wait too long for their label
@@ -74,7 +77,7 @@ class Service:
     log : Log
         Its log.
     learner : Learner
-        The model, with all of the log learned.
+        The model. When the service starts, it first learns the rows of the log that it has not learned yet.
     settings : ServiceSettings
         How to run.
     """
@@ -84,7 +87,8 @@ class Service:
         self.started = time.monotonic()
         self.snapshots = Snapshots(folder)
         self.ledger = Ledger(log, settings.most_waiting, takes_tables(learner.estimator))
-        self.failed: str | None = None
+        self.failed: BaseException | None = None
+        self.ready = False  # whether the model has learned all of the log
         self.on_failure: Callable[[], None] = lambda: None  # called in the event loop
         self.snapshot_failure: str | None = None
         self._log, self._learner = log, learner
@@ -94,6 +98,7 @@ class Service:
         self._to_read: deque[tuple[Callable[[Learner], Any], asyncio.Future[Any]]] = deque()
         self._unstored: dict[int, Work] = {}  # entries with a key whose reply is not in the log yet
         self._replies: dict[int, Any] = {}
+        self._replayed_from = learner.rows
         self._queued = 0
         self._unsettled: set[asyncio.Future[Any]] = set()
         self._predicted = -math.inf  # when predictions were asked for last
@@ -106,18 +111,17 @@ class Service:
         self._snapshot_time = 0.0
         self._prune_through = self.snapshots.prune(settings.keep_log)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._threads = [
+        self._log_thread, self._model_thread = (
             threading.Thread(target=self._guarded, args=(run,), name=name)
             for run, name in ((self._write_log, "bomkl-log"), (self._run_model, "bomkl-model"))
-        ]
+        )
 
     # ------------------------------------------------------------ for the event loop
 
     def start(self) -> None:
-        """Start the threads; called in the event loop."""
+        """Start the threads; called in the event loop. Requests are refused until the log has been replayed."""
         self._loop = asyncio.get_running_loop()
-        for thread in self._threads:
-            thread.start()
+        self._model_thread.start()
 
     async def stop(self) -> None:
         """Finish everything that was taken on, write a snapshot and end the threads."""
@@ -125,8 +129,9 @@ class Service:
             self._stopping = True
             self._log_wakes.notify_all()
             self._model_wakes.notify_all()
-        for thread in self._threads:
-            await asyncio.to_thread(thread.join)
+        await asyncio.to_thread(self._model_thread.join)
+        if self._log_thread.ident is not None:  # it was started
+            await asyncio.to_thread(self._log_thread.join)
 
     async def submit(self, work: Work) -> Any:
         """Carry out a request; raises `RefusedError` if it cannot be."""
@@ -172,11 +177,21 @@ class Service:
         """Rows on their way."""
         return self._queued
 
-    def _refuse_if_down(self) -> None:
+    def down(self) -> RefusedError | None:
+        """Tell why requests are refused; None if they are not."""
         if self.failed is not None:
-            raise RefusedError(503, f"The service has failed and must be restarted: {self.failed}", retry_after=5)
+            return RefusedError(503, f"The service has failed and must be restarted: {self.failed!r}", retry_after=5)
         if self._stopping:
-            raise RefusedError(503, "The service is stopping.", retry_after=5)
+            return RefusedError(503, "The service is stopping.", retry_after=5)
+        if not self.ready:
+            done, rows = self._learner.rows - self._replayed_from, self._log.end.rows - self._replayed_from
+            message = f"The log is being replayed: {done} of {rows} rows so far. Try again later."
+            return RefusedError(503, message, retry_after=1, replayed=done, rows=rows)
+        return None
+
+    def _refuse_if_down(self) -> None:
+        if (refusal := self.down()) is not None:
+            raise refusal
 
     def _settle(self, outcomes: list[tuple[list[asyncio.Future[Any]], Any]]) -> None:
         """Hand replies, or errors, to the event loop."""
@@ -189,9 +204,10 @@ class Service:
         try:
             run()
         except BaseException as error:
-            print(f"bomkl: {threading.current_thread().name} failed: {error!r}", file=sys.stderr)
+            if not isinstance(error, LogError):  # its message is what the process ends with
+                print(f"bomkl: {threading.current_thread().name} failed: {error!r}", file=sys.stderr)
             with self._lock:
-                self.failed = repr(error)
+                self.failed = error
                 waiters = list(self._unsettled)
                 self._log_wakes.notify_all()
                 self._model_wakes.notify_all()
@@ -290,7 +306,28 @@ class Service:
 
     # ------------------------------------------------------------ the model thread
 
+    def catch_up(self) -> None:
+        """Learn the rows of the log after the last snapshot, until there are no more or the service stops."""
+        log, unanswered = self._log, self._log.unanswered(self._learner.seq)
+        with progress_bar(log.end.rows - self._learner.rows, "learning the rows after the last snapshot", "row") as bar:
+            for entries, predictions in catch_up(self._learner, log):
+                with log.explained(f"entry {entries[-1].seq}: "):
+                    log.begin()
+                    for entry, made in zip(entries, predictions, strict=True):
+                        bar.update(len(made))
+                        if entry.seq in unanswered:
+                            log.set_reply(entry.seq, learned(entry, made))
+                    log.commit()
+                if self._stopping:
+                    return
+        self.ready = True
+
     def _run_model(self) -> None:
+        self.catch_up()
+        if self.ready:
+            self._log_thread.start()
+        else:
+            self._log_done = True
         while True:
             with self._lock:
                 while not (self._to_learn or self._to_predict or self._to_read or self._log_done or self.failed):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, TypeVar
 
@@ -168,13 +168,13 @@ def newest(folder: str, log: Log) -> Learner:
     return Snapshots(folder).newest_good(log) or base(folder, log)
 
 
-def catch_up(learner: Learner, log: Log, learned: Callable[[list[Entry], list[list[Any]]], None]) -> None:
-    """Learn the entries of the log that a model has not learned yet; `learned` is called with each group of them."""
+def catch_up(learner: Learner, log: Log) -> Iterator[tuple[list[Entry], list[list[Any]]]]:
+    """Learn the entries of the log that a model has not learned yet; yields each group and its predictions."""
     columns = stored_columns(log)
     for entries in _groups(log.entries(learner.place)):
         if columns is None:  # they are written with the first row
             raise LogError(f"{log.path}: is damaged: its columns are missing.")
-        learned(entries, learner.learn(entries, columns))
+        yield entries, learner.learn(entries, columns)
 
 
 def _groups(entries: Iterator[Entry]) -> Iterator[list[Entry]]:
