@@ -157,6 +157,29 @@ def test_partitions_in_another_order_are_not_gone_on_with():
     plan.Job(Local(**settings), [plan.summary(*table) for table in tables]).resume(job.model, job.notes())
 
 
+def test_a_row_may_be_repaired_only_where_rows_are_still_to_come():
+    tables = [(X[begin : begin + 150], Y[begin : begin + 150]) for begin in range(0, N, 150)]
+    settings = {"budget": B, "update": "rounds", "random_state": 0}
+    job = plan.Job(Local(**settings), [plan.summary(*table) for table in tables])
+    job.learn_head([plan.drawn_rows(piece, *tables[piece.partition]) for piece in job.head_pieces()])
+    while job.used.count(150) == 0:
+        for piece in job.next_round():
+            job.add(plan.piece_sums(job.static(), job.means(), piece, *tables[piece.partition]))
+        job.end_round()
+    learned, partly = job.used.index(150), job.used.index(min(job.used))
+    assert 0 < min(job.used) < 150
+
+    def resume(number):
+        repaired = list(tables)
+        repaired[number] = np.vstack([np.ones((1, 6)), tables[number][0][1:]]), tables[number][1]
+        other = plan.Job(Local(**settings), [plan.summary(*table) for table in repaired])
+        other.resume(job.model, job.notes())
+
+    resume(partly)
+    with pytest.raises(ValueError, match=f"other rows: partition {learned} is the first that differs"):
+        resume(learned)
+
+
 def test_a_column_that_holds_texts_in_one_partition_is_named(client):
     texts = FRAME[400:800].assign(c=FRAME["c"][400:800].astype(str).astype(object))
     parts = [dask.delayed(part) for part in (FRAME[:400], texts, FRAME[800:])]

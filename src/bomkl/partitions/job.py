@@ -224,16 +224,20 @@ class Job:
             raise ValueError(
                 "The checkpoint is of other partitions: their numbers of rows differ. Remove it to begin anew."
             )
-        self._check_contents(notes.get("contents", self.contents))  # files of older versions have none
+        self._check_contents(notes.get("contents", self.contents), notes["used"])  # files of older versions have none
         if model.get_params() != self.model.get_params():
             raise ValueError("The checkpoint is of a model with other settings. Remove it to begin anew.")
         self.model, self.used, self.seed = model, list(notes["used"]), int(notes["seed"])
         self._static = None
 
-    def _check_contents(self, before: list[list[int]]) -> None:
-        """Refuse other rows. A few that were repaired do no harm: those learned from stay learned from."""
+    def _check_contents(self, before: list[list[int]], used: list[int]) -> None:
+        """Refuse other rows, and any change of a partition that is learned from whole.
+
+        In others some may have been repaired: a row that was an error has not been learned from.
+        """
         for number, (old, new) in enumerate(zip(before, self.contents, strict=True)):
-            if 2 * sum(one != other for one, other in zip(old, new, strict=True)) > len(new):
+            changed = sum(one != other for one, other in zip(old, new, strict=True))
+            if 2 * changed > len(new) or (changed and used[number] == self.counts[number]):
                 moved = sorted(before) == sorted(self.contents)
                 raise ValueError(
                     f"The checkpoint is of {'the same partitions in another order' if moved else 'other rows'}: "
