@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 
+from bomkl.auto.constants import CHUNK
 from bomkl.auto.fast_experts import SLOW, FastExperts
 from bomkl.auto.geometry import Float
 from bomkl.auto.one_row import Step, scores_of_one
@@ -124,14 +125,19 @@ class AdaptiveLearner:
         out = np.empty((len(y), self.outputs))
         begin = 0
         while begin < len(y):
-            end = begin + min(STEP - self.seen % STEP, len(y) - begin)
+            end = begin + min(self._span - self.seen % self._span, len(y) - begin)
             rows = (canonical_rows if self.columns > WIDEST else dense_rows)(X, begin, end)
-            out[begin:end] = self._rows(rows, y[begin:end], weight[begin:end], run)
-            self.seen += end - begin
+            learned = self._rows(rows, y[begin:end], weight[begin:end], run)
+            out[begin : begin + len(learned)] = learned
+            begin += len(learned)
             if self.seen % STEP == 0 and (decided := self._decision()) is not None:
                 decided()
-            begin = end
         return out
+
+    @property
+    def _span(self) -> int:
+        """Rows learned from at a time: decisions among them are rare, and forks of very wide learners are not cheap."""
+        return STEP if self.columns > WIDEST else CHUNK
 
     def scores(self, X: Any, run: Mapper = map) -> Float:
         """Scores of rows: log odds of class 1, log probabilities of each class, or predictions."""
@@ -166,10 +172,20 @@ class AdaptiveLearner:
         return mixture, _scores(mixture[None], self.task)[0]
 
     def _rows(self, X: Any, y: Float, weight: Float, run: Mapper) -> Float:
+        """Score rows and learn from them, up to the first at which something is to be decided."""
+        n, before = len(y), self.models
+        if n > STEP - self.seen % STEP:
+            self.models = [model.fork() for model in before]
         scores = np.stack([model.score_and_learn(X, y, weight, run) for model in self.models], axis=1)
         base, unit = self._mix(scores, y, weight)
-        self._keep(X, y, weight)
-        return checked(self.fast.score_and_learn(base, scores[:, :SLOW], unit, X, y, weight, run))
+        if len(base) < n:  # what the forks have learned of the rows after that is given up
+            n, self.models = len(base), before
+            for model in before:
+                model.score_and_learn(X[:n], y[:n], weight[:n], run)
+        self.seen += n
+        self._keep(X[:n], y[:n], weight[:n])
+        slow = scores[:n, :SLOW]
+        return checked(self.fast.score_and_learn(base, slow, unit, X[:n], y[:n], weight[:n], run))
 
     def _keep(self, X: Any, y: Float, weight: Float) -> None:
         """Keep the last rows, which a challenger would start from."""
@@ -178,21 +194,35 @@ class AdaptiveLearner:
         self.last_weight = (self.last_weight + weight.tolist())[-WARM:]
 
     def _mix(self, scores: Float, y: Float, weight: Float) -> tuple[Float, Float]:
-        """Mix the scores (n, models, outputs) of each row, then learn the weights; returns scores and units."""
-        base, unit = np.empty((len(y), self.outputs)), np.empty(len(y))
-        for t in range(len(y)):
-            means, weights = _means(scores[t], self.task), self.weights()
-            mixture, base[t] = self._mixture(means)
-            unit[t] = self.unit()
-            losses = [self._loss(each, y[t]) for each in means]
-            loss = self._loss(mixture, y[t])
-            weights *= np.exp([-weight[t] * (each - min(losses)) for each in losses])
-            weights = (1 - SHARE) * weights / weights.sum() + SHARE / len(weights)
-            self.log_weights = np.log(weights)
-            if self.task.is_regression:
-                self._note_error(abs(mixture[0] - y[t]))
+        """Mix the scores (n, models, outputs) of each row, then learn the weights; returns scores and units.
+
+        It ends after the first row at which something is to be decided.
+        """
+        task, mixtures, units = self.task, [], []
+        means = _means(scores, task).tolist()
+        for t, (target, w) in enumerate(zip(y.tolist(), weight.tolist(), strict=True)):
+            weights = np.exp(self.log_weights).tolist()
+            total = sum(weights[1:], weights[0])
+            weights = [each / total for each in weights]
+            mixture = [
+                sum((p * q for p, q in zip(weights[1:], column[1:], strict=True)), weights[0] * column[0])
+                for column in zip(*means[t], strict=True)
+            ]
+            mixtures.append(mixture)
+            unit = self.unit()
+            units.append(unit)
+            losses = [_loss(each, target, task, unit) for each in means[t]]
+            loss, least = _loss(mixture, target, task, unit), min(losses)
+            factors = np.exp([-w * (each - least) for each in losses]).tolist()
+            weights = [each * factor for each, factor in zip(weights, factors, strict=True)]
+            total = sum(weights[1:], weights[0])
+            self.log_weights = np.log([(1 - SHARE) * each / total + SHARE / len(weights) for each in weights])
+            if task.is_regression:
+                self._note_error(abs(mixture[0] - target))
             self._record(loss, losses)
-        return base, unit
+            if (self.seen + t + 1) % STEP == 0 and self._decision() is not None:
+                break
+        return _scores(np.array(mixtures), task), np.array(units)
 
     def unit(self) -> float:
         """Size of the last errors of the mixture; 1 before the first, and for classes."""
@@ -202,13 +232,6 @@ class AdaptiveLearner:
     def _note_error(self, error: float) -> None:
         size, rows = self.error_size
         self.error_size = np.array([size + max(_FADE, _YOUNG / (rows + _YOUNG)) * (error - size), rows + 1])
-
-    def _loss(self, mean: Float, y: float) -> float:
-        if self.task.is_regression:
-            error = float(mean[0] - y) / self.unit()
-            return min(0.5 * error * error, _LARGEST)
-        p = mean[int(y)] if self.task is Task.MULTICLASS else (mean[0] if y > 0.5 else 1 - mean[0])
-        return float(min(-math.log(max(p, 1e-12)), _LARGEST))
 
     def _record(self, loss: float, losses: list[float]) -> None:
         if len(self.models) == 3:
@@ -329,6 +352,15 @@ class AdaptiveLearner:
             raise saved.wrong("recent", f"{WINDOW} losses, fewer only where none came before them", len(recent))
         saved.end()
         return learner
+
+
+def _loss(mean: Sequence[float], y: float, task: Task, unit: float) -> float:
+    """Loss of a predictive mean; that of numbers in units of their errors."""
+    if task >= Task.SQUARED:
+        error = (mean[0] - y) / unit
+        return min(0.5 * error * error, _LARGEST)
+    p = mean[int(y)] if task is Task.MULTICLASS else (mean[0] if y > 0.5 else 1 - mean[0])
+    return min(-math.log(max(p, 1e-12)), _LARGEST)
 
 
 def _means(scores: Float, task: Task) -> Float:
