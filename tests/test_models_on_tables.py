@@ -75,6 +75,9 @@ def test_a_frame_of_numbers_is_the_same_bits_as_its_matrix(kind):
     np.testing.assert_array_equal(one.support_vectors_, two.support_vectors_)
     holes = frame.assign(a=np.nan)
     assert np.isfinite(one.partial_fit(holes, y).predict(holes)).all()
+    if "missing" in two.get_params():
+        assert np.isfinite(two.predict(holes.to_numpy(dtype=float))).all()
+        two.set_params(missing="refuse")
     with pytest.raises(ValueError, match="Got NaN in row 0, column 0"):
         two.predict(holes.to_numpy(dtype=float))
 
