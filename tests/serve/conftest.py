@@ -48,10 +48,12 @@ def serving(tmp_path):
     """Run a service in a thread; it ends as after SIGTERM."""
 
     @contextlib.contextmanager
-    def run(folder=tmp_path / "data", start=None, model_file=None, token=None, ready=True, **settings):
+    def run(
+        folder=tmp_path / "data", start=None, model_file=None, token=None, metrics_token=None, ready=True, **settings
+    ):
         folder.mkdir(exist_ok=True)
         service = open_service(str(folder), start or Start(budget=30), model_file, ServiceSettings(**settings))
-        app = make_app(service, token)
+        app = make_app(service, token, metrics_token)
         # a browser on a busy machine may keep the client waiting for longer than connections are kept by default
         limits = {"timeout_graceful_shutdown": 5, "timeout_keep_alive": 120}
         server = uvicorn.Server(config_of(app, port=0, **limits))

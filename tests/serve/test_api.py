@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, BudgetMKLClassifier, modelfile
 from bomkl.serve.start import Start
@@ -239,12 +240,18 @@ def test_figures_are_offered_to_prometheus(serving, stream):
     rows, labels = stream
     with serving() as client:
         client.learn(rows, labels)
-        text = client.get("/metrics").text
-        error = client.state()["error"]
-    assert "bomkl_rows_learned_total 200\n" in text
-    assert f"bomkl_error {error}\n" in text
-    assert 'bomkl_requests_total{route="/v1/learn",status="200"} 1\n' in text
-    assert 'bomkl_kernel_weight{kernel="linear"}' in text
+        answer = client.get("/metrics")
+        state = client.state()
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    samples = [each for family in text_string_to_metric_families(answer.text) for each in family.samples]
+    found = {each.name: each for each in samples}
+    assert found["bomkl_rows_learned_total"].value == 200
+    assert found["bomkl_error"].value == state["error"]
+    learned = {"route": "/v1/learn"}
+    assert ("bomkl_requests_total", {**learned, "status": "200"}, 1) in [each[:3] for each in samples]
+    assert ("bomkl_request_seconds_bucket", {**learned, "le": "+Inf"}, 1) in [each[:3] for each in samples]
+    weights = [each.labels["kernel"] for each in samples if each.name == "bomkl_kernel_weight"]
+    assert weights == state["kernels"]
 
 
 def test_documentation_needs_no_other_host(serving):

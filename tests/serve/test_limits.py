@@ -8,8 +8,10 @@ from types import SimpleNamespace
 import pytest
 from pydantic import ValidationError
 from starlette.requests import ClientDisconnect
+from typer.testing import CliRunner
 
 from bomkl import BudgetMKLClassifier, modelfile
+from bomkl.cli import app as command
 from bomkl.serve import app
 from bomkl.serve.bodies import label_body, learn_body, predict_body, refusal
 from bomkl.serve.errors import RefusedError
@@ -222,6 +224,24 @@ def test_the_token_is_needed_for_everything_but_the_empty_page(serving):
         assert client.get("/v1/state", headers={"authorization": "Bearer secre"}).status_code == 401
         assert client.get("/v1/state", headers={"authorization": "Bearer secret"}).status_code == 200
         assert client.get("/").status_code == client.get("/healthz").status_code == 200
+
+
+def test_a_token_for_metrics_opens_nothing_else(serving):
+    scraping, all_of_it = ({"authorization": f"Bearer {token}"} for token in ("scrape", "secret"))
+    with serving(token="secret", metrics_token="scrape") as client:
+        for headers in (scraping, all_of_it):
+            assert client.get("/metrics", headers=headers).status_code == 200
+        for path in ("/v1/state", "/v1/model", "/v1/events", "/docs", "/openapi.json"):
+            assert client.get(path, headers=scraping).status_code == 401
+        assert client.post("/v1/predict", json={"row": {"a": 1}}, headers=scraping).status_code == 401
+        assert client.get("/metrics", headers={"authorization": "Bearer scrap"}).status_code == 401
+
+
+@pytest.mark.parametrize(("options", "problem"), [((), "needs --token"), (("--token", "a"), "must differ")])
+def test_a_token_for_metrics_needs_another_token(tmp_path, options, problem):
+    done = CliRunner().invoke(command, ["serve", "--data", str(tmp_path), "--metrics-token", "a", *options])
+    assert done.exit_code == 2
+    assert problem in done.stderr
 
 
 def test_other_addresses_need_a_token(tmp_path):

@@ -13,7 +13,7 @@ from bomkl._extras import install_hint
 from bomkl.cli.options import EXIT_FAILED, RowOptions, UsageError, check_output, fail
 from bomkl.cli.settings import stream_arguments
 
-_NEEDED = {"fastapi", "fastapi_offline", "httpx", "plotly", "pydantic", "uvicorn", "starlette"}
+_NEEDED = {"fastapi", "fastapi_offline", "httpx", "plotly", "prometheus_client", "pydantic", "uvicorn", "starlette"}
 
 
 def serve(
@@ -30,6 +30,10 @@ def serve(
         typer.Option(
             envvar="BOMKL_TOKEN", help="Token that requests must carry; required unless --host is a loopback address."
         ),
+    ] = None,
+    metrics_token: Annotated[
+        str | None,
+        typer.Option(envvar="BOMKL_METRICS_TOKEN", help="Token that opens /metrics and nothing else, for Prometheus."),
     ] = None,
     task: Annotated[
         str, typer.Option(help="Task of an empty model: classify, regress, or auto to decide by the first label.")
@@ -82,11 +86,16 @@ def serve(
         raise UsageError(f"--drift must be adapt. Got {drift!r} instead.")
     if new_columns not in ("learn", "ignore", "refuse"):
         raise UsageError(f"--new-columns must be learn, ignore or refuse. Got {new_columns!r} instead.")
-    if token is not None and (not token or not token.isascii() or not token.isprintable() or " " in token):
-        raise UsageError("--token must be printable ASCII characters without spaces.")
+    for option, given in (("--token", token), ("--metrics-token", metrics_token)):
+        if given is not None and (not given or not given.isascii() or not given.isprintable() or " " in given):
+            raise UsageError(f"{option} must be printable ASCII characters without spaces.")
+    if metrics_token is not None and metrics_token == token:
+        raise UsageError("--metrics-token must differ from --token.")
+    if metrics_token is not None and token is None:
+        raise UsageError("--metrics-token needs --token: without it, everybody may read /metrics.")
     settings = ServiceSettings(snapshot_every, keep_log, label_timeout, max_waiting, max_queued)
     start = Start(FRESH, task, budget, drift, seed, new_columns)
-    run(data, start, None if model == FRESH else model, settings, host, port, token)
+    run(data, start, None if model == FRESH else model, settings, host, port, token, metrics_token)
 
 
 def push(

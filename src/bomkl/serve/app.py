@@ -16,6 +16,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.responses import FileResponse, PlainTextResponse, Response, StreamingResponse
 from fastapi_offline import FastAPIOffline
+from prometheus_client import generate_latest
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 from pydantic_core import to_json
@@ -28,7 +29,7 @@ from bomkl.serve.errors import RefusedError
 from bomkl.serve.guard import Guard
 from bomkl.serve.learner import Learner
 from bomkl.serve.service import Service
-from bomkl.serve.traffic import Traffic, gauges
+from bomkl.serve.traffic import Figures, Traffic
 from bomkl.serve.work import Work
 
 MOST_BYTES = 16 * 2**20
@@ -93,7 +94,7 @@ class JsonResponse(Response):
         return to_json(content)
 
 
-def make_app(service: Service, token: str | None = None) -> Any:
+def make_app(service: Service, token: str | None = None, metrics_token: str | None = None) -> Any:
     """Make the ASGI application of a service.
 
     Parameters
@@ -102,6 +103,8 @@ def make_app(service: Service, token: str | None = None) -> Any:
         What to serve; the application starts and stops it.
     token : str or None, default=None
         Bearer token that requests must carry.
+    metrics_token : str or None, default=None
+        Bearer token that opens the metrics and nothing else.
 
     Returns
     -------
@@ -133,7 +136,7 @@ def make_app(service: Service, token: str | None = None) -> Any:
     _add_page(app)
     _document(app)
     routes = frozenset(getattr(route, "path", "") for route in app.routes)
-    guarded = Guard(app, traffic, routes, service.down, token)
+    guarded = Guard(app, traffic, routes, service.down, token, metrics_token)
     guarded.stopping = stopping  # type: ignore[attr-defined]
     guarded.openapi = app.openapi  # type: ignore[attr-defined]
     return guarded
@@ -387,8 +390,8 @@ def _add_reading(app: FastAPI, service: Service, traffic: Traffic) -> None:
     @app.get("/metrics", response_class=PlainTextResponse, responses={401: _REFUSALS[401], 503: _REFUSALS[503]})
     async def metrics() -> Response:
         """Figures in the Prometheus text format."""
-        lines = [*gauges(await current(False)), *traffic.metrics()]
-        return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4; charset=utf-8")
+        text = generate_latest(Figures(await current(False))) + generate_latest(traffic.registry)
+        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.get("/healthz", responses={503: {"model": Problem, "description": "The service has failed."}})
     async def healthz() -> Response:

@@ -92,6 +92,8 @@ class Guard:
         Tells why the service cannot answer; None if it can.
     token : str or None
         Bearer token that requests must carry; None only on loopback, where requests must then name a loopback host.
+    metrics_token : str or None
+        Bearer token that opens ``/metrics`` and nothing else.
     """
 
     def __init__(
@@ -101,9 +103,10 @@ class Guard:
         routes: frozenset[str],
         down: Callable[[], RefusedError | None],
         token: str | None,
+        metrics_token: str | None = None,
     ) -> None:
         self.app, self.traffic, self.routes, self._down = app, traffic, routes, down
-        self._token = None if token is None else token.encode()
+        self._token, self._metrics_token = (None if each is None else each.encode() for each in (token, metrics_token))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer it."""
@@ -147,12 +150,14 @@ class Guard:
             if not _LOOPBACK_HOST.fullmatch(headers.get(b"host", b"")):
                 message = f"Host must be one of {', '.join(LOOPBACK)} unless the service has a token."
                 return RefusedError(421, message, "Host")
-        elif path not in _OPEN and not hmac.compare_digest(
-            headers.get(b"authorization", b""), b"Bearer " + self._token
-        ):
+        elif not self._may_see(path, headers.get(b"authorization", b"")):
             message = "Authorization must be 'Bearer TOKEN' with the token of this service."
             return RefusedError(401, message, "Authorization")
         return self._down() if path.startswith("/v1/") or path in ("/readyz", "/metrics") else None
+
+    def _may_see(self, path: str, given: bytes) -> bool:
+        tokens = [self._token, self._metrics_token if path == "/metrics" else None]
+        return path in _OPEN or any(each and hmac.compare_digest(given, b"Bearer " + each) for each in tokens)
 
 
 async def _answer(send: Send, refusal: RefusedError) -> None:

@@ -41,6 +41,7 @@ def serve(
     host: str,
     port: int,
     token: str | None,
+    metrics_token: str | None = None,
 ) -> None:
     """Serve a data folder until SIGTERM or Ctrl-C; then finish what was taken on and write a snapshot.
 
@@ -58,6 +59,8 @@ def serve(
         Where to listen.
     token : str or None
         Bearer token that requests must carry; needed unless `host` is loopback.
+    metrics_token : str or None, default=None
+        Bearer token that opens ``/metrics`` and nothing else.
     """
     if token is None and host not in LOOPBACK:
         raise ValueError(
@@ -70,7 +73,7 @@ def serve(
             sockets = [stack.enter_context(each) for each in bound_sockets(host, port)]
             service = open_service(folder, start, model_file, settings)
             sys.setswitchinterval(_SWITCH_SECONDS)
-            asyncio.run(_run(service, make_app(service, token), host, sockets))
+            asyncio.run(_run(service, make_app(service, token, metrics_token), host, sockets))
             if isinstance(service.failed, LogError | sqlite3.Error):
                 raise service.failed
             if service.failed is not None:  # whoever watches over the process may start it again

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import bisect
 import time
-from collections import Counter, defaultdict, deque
+from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _SAMPLES = 300
@@ -17,9 +19,17 @@ class Traffic:
     """Counts requests; one sample a second is kept for five minutes."""
 
     def __init__(self) -> None:
-        self.requests: Counter[tuple[str, int]] = Counter()
-        self.histogram: dict[str, list[int]] = {}
-        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self.registry = CollectorRegistry()
+        self._requests = Counter(
+            "bomkl_requests", "Requests by route and status.", ["route", "status"], registry=self.registry
+        )
+        self._seconds = Histogram(
+            "bomkl_request_seconds",
+            "Seconds from a request to its answer.",
+            ["route"],
+            buckets=BUCKETS,
+            registry=self.registry,
+        )
         self.samples: deque[dict[str, float | None]] = deque(maxlen=_SAMPLES)
         self.predicted = 0
         self._latencies: deque[float] = deque(maxlen=10_000)  # since the last sample
@@ -27,9 +37,8 @@ class Traffic:
 
     def count(self, route: str, status: int, seconds: float) -> None:
         """Count one request."""
-        self.requests[route, status] += 1
-        self.seconds[route] += seconds
-        self.histogram.setdefault(route, [0] * (len(BUCKETS) + 1))[bisect.bisect_left(BUCKETS, seconds)] += 1
+        self._requests.labels(route, status).inc()
+        self._seconds.labels(route).observe(seconds)
         if route.startswith("/v1/") and route != "/v1/events":
             self._latencies.append(seconds)
 
@@ -52,42 +61,39 @@ class Traffic:
         )
         self._before = (now, rows, self.predicted)
 
-    def metrics(self) -> list[str]:
-        """Lines of the Prometheus text format."""
-        lines = ["# HELP bomkl_requests_total Requests by route and status.", "# TYPE bomkl_requests_total counter"]
-        for (route, status), count in sorted(self.requests.items()):
-            lines.append(f'bomkl_requests_total{{route="{route}",status="{status}"}} {count}')
-        name = "bomkl_request_seconds"
-        lines += [f"# HELP {name} Seconds from a request to its answer.", f"# TYPE {name} histogram"]
-        for route, counts in sorted(self.histogram.items()):
-            total = 0
-            for bound, count in zip((*BUCKETS, "+Inf"), counts, strict=True):
-                total += count
-                lines.append(f'{name}_bucket{{route="{route}",le="{bound}"}} {total}')
-            lines.append(f'{name}_sum{{route="{route}"}} {self.seconds[route]}')
-            lines.append(f'{name}_count{{route="{route}"}} {total}')
-        return lines
 
+class Figures:
+    """A registry of the figures of the model at one moment.
 
-def gauges(state: dict[str, Any]) -> list[str]:
-    """Figures of the model as lines of the Prometheus text format."""
-    plain = {
-        "rows_learned_total": ("counter", "Rows learned.", state["rows"]),
-        "rows_refused_total": ("counter", "Rows in the log that the model refused.", state["refused"]),
-        "rows_expired_total": ("counter", "Rows that were forgotten without a label.", state["labels"]["expired"]),
-        "rows_waiting": ("gauge", "Rows that wait for their label.", state["labels"]["waiting"]),
-        "rows_queued": ("gauge", "Rows that wait to be learned or predicted.", state["queued"]),
-        "error": ("gauge", "Mean error of all rows, each predicted before it was learned from.", state["error"]),
-        "window_error": ("gauge", "Mean error of the last 1000 rows.", state["window_error"]),
-        "baseline_error": ("gauge", "Mean error of the baseline.", state["baseline_error"]),
-        "drift": ("gauge", "1 while the last 1000 rows have more errors than expected.", int(state["drift"]["now"])),
-        "model_bytes": ("gauge", "Memory of the learned arrays.", state["memory"]["model_bytes"]),
-    }
-    lines = []
-    for name, (kind, help_text, value) in plain.items():
-        lines += [f"# HELP bomkl_{name} {help_text}", f"# TYPE bomkl_{name} {kind}", f"bomkl_{name} {value}"]
-    lines += ["# HELP bomkl_kernel_weight Weight of each kernel.", "# TYPE bomkl_kernel_weight gauge"]
-    for kernel, weight in zip(state["kernels"], state["kernel_weights"], strict=True):
-        escaped = kernel.replace("\\", r"\\").replace('"', r"\"")
-        lines.append(f'bomkl_kernel_weight{{kernel="{escaped}"}} {weight}')
-    return lines
+    Parameters
+    ----------
+    state : dict
+        The state of the service.
+    """
+
+    def __init__(self, state: dict[str, Any]) -> None:
+        self.state = state
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield them."""
+        state, labels = self.state, self.state["labels"]
+        for name, text, count in (
+            ("rows_learned", "Rows learned.", state["rows"]),
+            ("rows_refused", "Rows in the log that the model refused.", state["refused"]),
+            ("rows_expired", "Rows that were forgotten without a label.", labels["expired"]),
+        ):
+            yield CounterMetricFamily(f"bomkl_{name}", text, count)
+        for name, text, value in (
+            ("rows_waiting", "Rows that wait for their label.", labels["waiting"]),
+            ("rows_queued", "Rows that wait to be learned or predicted.", state["queued"]),
+            ("error", "Mean error of all rows, each predicted before it was learned from.", state["error"]),
+            ("window_error", "Mean error of the last 1000 rows.", state["window_error"]),
+            ("baseline_error", "Mean error of the baseline.", state["baseline_error"]),
+            ("drift", "1 while the last 1000 rows have more errors than expected.", int(state["drift"]["now"])),
+            ("model_bytes", "Memory of the learned arrays.", state["memory"]["model_bytes"]),
+        ):
+            yield GaugeMetricFamily(f"bomkl_{name}", text, value)
+        weights = GaugeMetricFamily("bomkl_kernel_weight", "Weight of each kernel.", labels=["kernel"])
+        for kernel, weight in zip(state["kernels"], state["kernel_weights"], strict=True):
+            weights.add_metric([kernel], weight)
+        yield weights
