@@ -31,9 +31,9 @@ def labels(X, n_classes):
     return (1.7 * np.abs(X).sum(axis=1)).astype(int) % n_classes
 
 
-def run(estimator, X):
+def run(estimator, X, tolerance=1e-5):
     """Outputs of the exported model by name, after checking the model itself."""
-    model = to_onnx(estimator)
+    model = to_onnx(estimator, tolerance=tolerance)
     onnx.checker.check_model(model, full_check=True)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
@@ -47,8 +47,8 @@ def run(estimator, X):
     return outputs
 
 
-def assert_same(estimator, X, precision):
-    outputs = run(estimator, X)
+def assert_same(estimator, X, precision, tolerance=1e-5):
+    outputs = run(estimator, X, tolerance)
     if "prediction" in outputs:
         expected = estimator.predict(X)
         np.testing.assert_allclose(outputs["prediction"], expected, atol=precision * max(1, np.abs(expected).max()))
@@ -92,7 +92,8 @@ def test_every_learner_of_numbers(learner, dtype):
 def test_every_kernel_alone(kernel, dtype):
     X = rows()
     model = BudgetMKLClassifier([kernel], PA(), dtype=dtype, random_state=0).fit(X, labels(X, 2))
-    assert_same(model, np.vstack([X, rows(50, seed=1)]), 2e-5 if dtype == "float32" else 1e-7)
+    tolerance = 1e-3 if kernel == Gaussian(0.05) else 1e-5  # so narrow that single precision has few digits
+    assert_same(model, np.vstack([X, rows(50, seed=1)]), 2e-5 if dtype == "float32" else 1e-7, tolerance)
 
 
 @pytest.mark.parametrize("name", [*paper.ALGORITHMS, *paper.STOCHASTIC_COMBINATIONS])

@@ -75,7 +75,7 @@ class BestKernelPerceptron(BudgetMKLClassifier):
     >>> from sklearn.datasets import make_moons
     >>> from bomkl.paper import BestKernelPerceptron
     >>> X, y = make_moons(500, noise=0.2, random_state=0)
-    >>> BestKernelPerceptron(random_state=0).fit(X, y).kernels_
+    >>> BestKernelPerceptron(random_state=0).fit(X, y, shuffle=False).kernels_
     [Gaussian(sigma=0.5)]
     """
 

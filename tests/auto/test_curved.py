@@ -83,7 +83,7 @@ def test_an_explanation_of_one_kernel_is_its_score_to_first_order():
 def test_it_goes_on_from_a_file_as_if_it_had_not_stopped(tmp_path):
     X, y = prices()
     expected = AutoMKLRegressor(budget=40, random_state=0).score_and_learn(X, y)
-    modelfile.save(AutoMKLRegressor(budget=40, random_state=0).fit(X[:333], y[:333]), tmp_path / "model.bomkl")
+    modelfile.save(AutoMKLRegressor(budget=40, random_state=0).partial_fit(X[:333], y[:333]), tmp_path / "model.bomkl")
     again = modelfile.load(tmp_path / "model.bomkl")
     np.testing.assert_array_equal(again.score_and_learn(X[333:], y[333:]), expected[333:])
 
