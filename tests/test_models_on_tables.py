@@ -365,3 +365,20 @@ def test_fourier_features_are_of_the_encoded_columns():
     model = paper.algorithm("OMKC(FOGD)", budget=5).set_params(random_state=0, learner=FOGD(n_frequencies=5)).fit(X, y)
     assert model.nbytes_ > 0
     assert model.predict(X[:3]).shape == (3,)
+
+
+@ALL
+def test_objects_and_lists_in_rows_become_columns(kind):
+    nested: list[Any] = [{"place": {"city": "xy"[i % 2], "floor": i % 3}, "sizes": [i % 5]} for i in range(40)]
+    plain: list[Any] = [
+        {"place.city": row["place"]["city"], "place.floor": row["place"]["floor"], "sizes.0": row["sizes"][0]}
+        for row in nested
+    ]
+    y = [i * i % 3 % 2 for i in range(40)]
+    models = [kind(budget=20, random_state=0) for _ in range(2)]
+    for model, X in zip(models, (nested, plain), strict=True):
+        model.partial_fit(X[:20], y[:20])
+        for x, target in zip(X[20:], y[20:], strict=True):
+            model.learn_one(x, target)
+        np.testing.assert_array_equal(model.predict(nested), model.predict(plain))
+    np.testing.assert_array_equal(models[0].predict(plain), models[1].predict(plain))

@@ -373,3 +373,76 @@ def test_a_first_frame_that_fails_leaves_the_model_new():
     assert model.predict_one({"a": 1.0}) is None
     assert not hasattr(model._model, "classes_")
     model.learn_one({"a": "text"}, "u")  # still free to be a table
+
+
+MODELS = {
+    "auto classifier": lambda: river.AutoMKLClassifier(budget=20, seed=0),
+    "auto regressor": lambda: river.AutoMKLRegressor(budget=20, seed=0),
+    "budget classifier": lambda: river.BudgetMKLClassifier(KERNELS, budget=8, seed=0),
+    "budget regressor": lambda: river.BudgetMKLRegressor(KERNELS, budget=8, seed=0),
+}
+
+
+def predictions(model, X):
+    """Of every row, as numbers."""
+    if hasattr(model, "predict_proba_one"):
+        return np.array([list(model.predict_proba_one(x).values()) for x in X])
+    return np.array([model.predict_one(x) for x in X])
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("text", [False, True], ids=["numbers", "table"])
+def test_weights_of_rows_are_sample_weights(kind, text):
+    X, y = rows(80)
+    y[:2] = 0, 1
+    w = np.random.default_rng(1).choice([0.0, 0.25, 1.0, 3.0], size=len(X))
+    w[:2] = 0.5
+    named = [dict(zip("abc", row.tolist(), strict=True)) | ({"d": "xy"[int(row[0] > 0)]} if text else {}) for row in X]
+    single, many, plain = MODELS[kind](), MODELS[kind](), MODELS[kind]()
+    for x, target, weight in zip(named, y.tolist(), w.tolist(), strict=True):
+        single.learn_one(x, target, w=weight)
+        plain.learn_one(x, target)
+    many.learn_many(pd.DataFrame(named), pd.Series(y), pd.Series(w))
+    expected = MODELS[kind]()._model
+    columns = single._columns
+    matrix = [columns.row(x) for x in named] if text else columns.rows(pd.DataFrame(named))
+    expected.partial_fit(matrix, y, sample_weight=w)
+    found = predictions(single, named)
+    assert np.array_equal(found, predictions(many, named))
+    whole = expected.predict(matrix)
+    assert np.array_equal(single._model.predict(matrix), whole)
+    assert not np.array_equal(found, predictions(plain, named))
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("w", [-1.0, math.nan, math.inf, "2", None, 1j])
+def test_weights_that_are_no_weights_are_refused(kind, w):
+    model = MODELS[kind]()
+    model.learn_one({"a": 1.0}, 1)
+    before = pickle.dumps(model)
+    with pytest.raises(ValueError, match=r"The weight w must be a finite number from 0\. Got "):
+        model.learn_one({"a": 1.0, "b": 2.0}, 2, w=w)
+    with pytest.raises(ValueError, match=r"The weights w must be one for each row\. Got 2 for 1 rows instead"):
+        model.learn_many(pd.DataFrame([{"a": 1.0, "b": 2.0}]), [2], [1.0, 2.0])
+    assert pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("city", [3.5, "Rome"], ids=["numbers", "table"])
+def test_objects_and_lists_become_columns(kind, city):
+    nested, plain = MODELS[kind](), MODELS[kind]()
+    for i in range(12):
+        x = {"place": {"city": city, "floor": i % 3}, "sizes": (i, [i % 5])}
+        same = {"place.city": city, "place.floor": i % 3, "sizes.0": i, "sizes.1.0": i % 5}
+        nested.learn_one(x, i % 2)
+        plain.learn_one(same, i % 2)
+        assert nested.predict_one(x) == plain.predict_one(same) == nested.predict_one(same)
+        assert np.array_equal(predictions(nested, [x]), predictions(plain, [same]))
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_gap_in_the_first_row(kind):
+    model = MODELS[kind]()
+    for i in range(12):
+        model.learn_one({"a": None if i % 3 == 0 else float(i), "b": float(i % 2)}, i % 2)
+    assert np.isfinite(predictions(model, [{"a": None, "b": 1.0}, {"a": 2.0}, {"b": math.nan}])).all()

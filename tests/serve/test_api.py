@@ -283,3 +283,35 @@ def test_columns_come_and_go_as_told(serving, stream, tmp_path):
         client.learn(late[:30], labels[:30])
         assert client.learn(late[29:], labels[29:], 422)["field"] == "rows[1].c.d.0"
         assert client.state()["rows"] == 30
+
+
+def test_objects_and_lists_in_rows_become_columns(serving, tmp_path):
+    nested = [{"place": {"city": "xy"[i % 2], "floor": i % 3}, "sizes": [i % 5, [i % 7]]} for i in range(40)]
+    plain = [
+        {
+            "place.city": row["place"]["city"],
+            "place.floor": row["place"]["floor"],
+            "sizes.0": row["sizes"][0],
+            "sizes.1.0": row["sizes"][1][0],
+        }
+        for row in nested
+    ]
+    y = [i * i % 3 % 2 for i in range(40)]
+    models = []
+    for name, rows in (("nested", nested), ("plain", plain)):
+        with serving(tmp_path / name) as client:
+            client.learn(rows[:20], y[:20])
+            lines = b"\n".join(
+                json.dumps({"row": row, "y": label}).encode() for row, label in zip(rows, y, strict=True)
+            )
+            client.ask("/v1/learn", lines, **{"content-type": "application/x-ndjson"})
+            assert client.ask("/v1/predict", {"rows": nested}) == client.ask("/v1/predict", {"rows": plain})
+            models.append(client.get("/v1/model").content)
+    assert models[0] == models[1]
+
+
+def test_rows_with_two_values_of_one_name_are_refused(serving):
+    with serving() as client:
+        refused = client.learn([{"a": {"b": 1}, "a.b": 2}], [1], status=422)
+        assert "two values have the name 'a.b'" in refused["detail"]
+        assert client.state()["rows"] == 0

@@ -68,14 +68,18 @@ class AutoMKLClassifier(RiverClassifier):
     def _known(self) -> list[Any]:
         return list(self._codes)
 
-    def _learn_row(self, x: Mapping[Any, Any], label: Any) -> None:
+    def _learn_row(self, x: Mapping[Any, Any], label: Any, weight: list[float] | None) -> None:
         codes = self._codes_with([label])
-        self._model.learn_one(self._columns.row(x), codes[label])
+        row = self._columns.row(x)
+        if weight is None:
+            self._model.learn_one(row, codes[label])
+        else:
+            self._model.partial_fit([row], [codes[label]], sample_weight=weight)
         self._codes = codes
 
-    def _learn_frame(self, X: Any, labels: list[Any]) -> None:
+    def _learn_frame(self, X: Any, labels: list[Any], weights: list[float] | None) -> None:
         codes = self._codes_with(labels)
-        self._model.partial_fit(self._columns.rows(X), [codes[label] for label in labels])
+        self._model.partial_fit(self._columns.rows(X), [codes[label] for label in labels], sample_weight=weights)
         self._codes = codes
 
     def _codes_with(self, labels: list[Any]) -> dict[Any, int]:
@@ -146,11 +150,15 @@ class AutoMKLRegressor(RiverRegressor):
         self._columns: Columns | TableColumns = FixedColumns(features)
         self._model = auto.AutoMKLRegressor(budget=budget, drift=drift, random_state=seed, new_columns=new_columns)
 
-    def _learn_row(self, x: Mapping[Any, Any], target: float) -> None:
-        self._model.learn_one(self._columns.row(x), target)
+    def _learn_row(self, x: Mapping[Any, Any], target: float, weight: list[float] | None) -> None:
+        row = self._columns.row(x)
+        if weight is None:
+            self._model.learn_one(row, target)
+        else:
+            self._model.partial_fit([row], [target], sample_weight=weight)
 
-    def _learn_frame(self, X: Any, targets: list[float]) -> None:
-        self._model.partial_fit(self._columns.rows(X), targets)
+    def _learn_frame(self, X: Any, targets: list[float], weights: list[float] | None) -> None:
+        self._model.partial_fit(self._columns.rows(X), targets, sample_weight=weights)
 
     def _prediction(self, x: Mapping[Any, Any]) -> float:
         return float(self._model.predict_one(self._columns.row(x)))

@@ -13,8 +13,9 @@ import numpy as np
 from river import base
 
 from bomkl._change import as_of, change, forked
-from bomkl.river.checks import check_frame, check_label, number_to_predict
+from bomkl.river.checks import check_frame, check_label, number_to_predict, weights_of
 from bomkl.river.columns import Columns, TableColumns
+from bomkl.tables.frames import flat
 
 
 class NamedColumns:
@@ -63,11 +64,11 @@ class RiverClassifier(NamedColumns, base.MiniBatchClassifier):
         """Labels, in the order in which they were first seen."""
 
     @abstractmethod
-    def _learn_row(self, x: Mapping[Any, Any], label: Any) -> None:
-        """Learn from one row, whose columns are known."""
+    def _learn_row(self, x: Mapping[Any, Any], label: Any, weight: list[float] | None) -> None:
+        """Learn from one row, whose columns are known; None is a weight of one."""
 
     @abstractmethod
-    def _learn_frame(self, X: Any, labels: list[Any]) -> None:
+    def _learn_frame(self, X: Any, labels: list[Any], weights: list[float] | None) -> None:
         """Learn from one row or more."""
 
     @abstractmethod
@@ -93,7 +94,7 @@ class RiverClassifier(NamedColumns, base.MiniBatchClassifier):
     def _multiclass(self) -> bool:
         return True
 
-    def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
+    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn from one row.
 
         Parameters
@@ -102,11 +103,14 @@ class RiverClassifier(NamedColumns, base.MiniBatchClassifier):
             Features by name.
         y
             The label: anything hashable but NaN.
+        w
+            Weight of the row.
         """
         check_label(y)
-        self._learning(x, [y], lambda model: model._learn_row(x, y))
+        weight, x = weights_of(w, 1), flat(x)
+        self._learning(x, [y], lambda model: model._learn_row(x, y, weight))
 
-    def learn_many(self, X: Any, y: Any) -> None:
+    def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
         """Learn from the rows of a DataFrame, with the same result as one by one.
 
         Parameters
@@ -115,12 +119,15 @@ class RiverClassifier(NamedColumns, base.MiniBatchClassifier):
             Features, a column for each.
         y
             The labels.
+        w
+            Weights of the rows, or one weight for all.
         """
         labels = list(y)
         for label in labels:
             check_label(label)
+        weights = weights_of(w, len(labels))
         if labels:
-            self._learning_frame(X, labels, lambda model: model._learn_frame(X, labels))
+            self._learning_frame(X, labels, lambda model: model._learn_frame(X, labels, weights))
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
         """Predict the label of one row; None before the model has seen a label.
@@ -133,7 +140,7 @@ class RiverClassifier(NamedColumns, base.MiniBatchClassifier):
             Ignored, as in all models of River.
         """
         now = self._now()
-        return now._known[now._winner(x)] if now._known else None
+        return now._known[now._winner(flat(x))] if now._known else None
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
         """Predict the probability of every label seen so far.
@@ -146,7 +153,7 @@ class RiverClassifier(NamedColumns, base.MiniBatchClassifier):
             Ignored, as in all models of River.
         """
         now = self._now()
-        return dict(zip(now._known, now._row_chances(x).tolist(), strict=True)) if now._known else {}
+        return dict(zip(now._known, now._row_chances(flat(x)).tolist(), strict=True)) if now._known else {}
 
     def predict_proba_many(self, X: Any) -> Any:
         """Predict probabilities for the rows of a DataFrame, a column for each label seen so far.
@@ -184,11 +191,11 @@ class RiverRegressor(NamedColumns, base.MiniBatchRegressor):
     """A regressor whose columns come with the stream."""
 
     @abstractmethod
-    def _learn_row(self, x: Mapping[Any, Any], target: float) -> None:
-        """Learn from one row, whose columns are known."""
+    def _learn_row(self, x: Mapping[Any, Any], target: float, weight: list[float] | None) -> None:
+        """Learn from one row, whose columns are known; None is a weight of one."""
 
     @abstractmethod
-    def _learn_frame(self, X: Any, targets: list[float]) -> None:
+    def _learn_frame(self, X: Any, targets: list[float], weights: list[float] | None) -> None:
         """Learn from one row or more."""
 
     @abstractmethod
@@ -199,7 +206,7 @@ class RiverRegressor(NamedColumns, base.MiniBatchRegressor):
     def _predictions(self, X: Any) -> Any:
         """Predictions of one row or more."""
 
-    def learn_one(self, x: Mapping[Any, Any], y: float) -> None:
+    def learn_one(self, x: Mapping[Any, Any], y: float, w: float = 1.0) -> None:
         """Learn from one row.
 
         Parameters
@@ -208,11 +215,14 @@ class RiverRegressor(NamedColumns, base.MiniBatchRegressor):
             Features by name.
         y
             The target.
+        w
+            Weight of the row.
         """
         target = number_to_predict(y)
-        self._learning(x, [], lambda model: model._learn_row(x, target))
+        weight, x = weights_of(w, 1), flat(x)
+        self._learning(x, [], lambda model: model._learn_row(x, target, weight))
 
-    def learn_many(self, X: Any, y: Any) -> None:
+    def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
         """Learn from the rows of a DataFrame, with the same result as one by one.
 
         Parameters
@@ -221,10 +231,13 @@ class RiverRegressor(NamedColumns, base.MiniBatchRegressor):
             Features, a column for each.
         y
             The targets.
+        w
+            Weights of the rows, or one weight for all.
         """
         targets = [number_to_predict(value) for value in y]
+        weights = weights_of(w, len(targets))
         if targets:
-            self._learning_frame(X, [], lambda model: model._learn_frame(X, targets))
+            self._learning_frame(X, [], lambda model: model._learn_frame(X, targets, weights))
 
     def predict_one(self, x: Mapping[Any, Any]) -> float:
         """Predict the target of one row; 0 before the model has learned from any.
@@ -235,7 +248,7 @@ class RiverRegressor(NamedColumns, base.MiniBatchRegressor):
             Features by name.
         """
         now = self._now()
-        return now._prediction(x) if hasattr(now._model, "n_features_in_") else 0.0
+        return now._prediction(flat(x)) if hasattr(now._model, "n_features_in_") else 0.0
 
     def predict_many(self, X: Any) -> Any:
         """Predict the targets of the rows of a DataFrame.

@@ -73,11 +73,11 @@ class BudgetMKLClassifier(RiverClassifier):
     def _known(self) -> list[Any]:
         return self._labels
 
-    def _learn_row(self, x: Mapping[Any, Any], label: Any) -> None:
-        self._learn(_one(self._columns.row(x)), [label])
+    def _learn_row(self, x: Mapping[Any, Any], label: Any, weight: list[float] | None) -> None:
+        self._learn(_one(self._columns.row(x)), [label], weight)
 
-    def _learn_frame(self, X: Any, labels: list[Any]) -> None:
-        self._learn(self._columns.rows(X), labels)
+    def _learn_frame(self, X: Any, labels: list[Any], weights: list[float] | None) -> None:
+        self._learn(self._columns.rows(X), labels, weights)
 
     def _winner(self, x: Mapping[Any, Any]) -> int:
         return int(self._row_chances(x).argmax())
@@ -91,7 +91,7 @@ class BudgetMKLClassifier(RiverClassifier):
     def _chances(self, X: Any) -> Any:
         return self._probabilities(self._columns.rows(X))
 
-    def _learn(self, rows: Rows, labels: list[Any]) -> None:
+    def _learn(self, rows: Rows, labels: list[Any], weights: list[float] | None) -> None:
         self._model = _widened(self._model, rows)
         start = 0
         for stop, label in enumerate([*labels, _END]):
@@ -100,10 +100,11 @@ class BudgetMKLClassifier(RiverClassifier):
             # Rows up to here have labels that are known; the next label needs room first.
             if stop > start:
                 numbers = np.array([self._labels.index(each) for each in labels[start:stop]])
+                part = None if weights is None else weights[start:stop]
                 if hasattr(self._model, "classes_"):
-                    _learn_from(self._model, rows[start:stop], numbers)
-                else:
-                    self._model.partial_fit(rows[start:stop], numbers, classes=[0, 1])  # the second is yet to come
+                    _learn_from(self._model, rows[start:stop], numbers, part)
+                else:  # the second class is yet to come
+                    self._model.partial_fit(rows[start:stop], numbers, classes=[0, 1], sample_weight=part)
             if label is not _END:
                 self._labels = [*self._labels, label]
                 if len(self._labels) > 2:
@@ -171,11 +172,11 @@ class BudgetMKLRegressor(RiverRegressor):
             kernels=kernels, learner=learner, combiner=combiner, epsilon=epsilon, budget=budget, random_state=seed
         )
 
-    def _learn_row(self, x: Mapping[Any, Any], target: float) -> None:
-        self._learn(_one(self._columns.row(x)), [target])
+    def _learn_row(self, x: Mapping[Any, Any], target: float, weight: list[float] | None) -> None:
+        self._learn(_one(self._columns.row(x)), [target], weight)
 
-    def _learn_frame(self, X: Any, targets: list[float]) -> None:
-        self._learn(self._columns.rows(X), targets)
+    def _learn_frame(self, X: Any, targets: list[float], weights: list[float] | None) -> None:
+        self._learn(self._columns.rows(X), targets, weights)
 
     def _prediction(self, x: Mapping[Any, Any]) -> float:
         return float(_scores(self._model, _one(self._columns.row(x)))[0, 0])
@@ -183,12 +184,12 @@ class BudgetMKLRegressor(RiverRegressor):
     def _predictions(self, X: Any) -> Any:
         return _scores(self._model, self._columns.rows(X))[:, 0]
 
-    def _learn(self, rows: Rows, targets: list[float]) -> None:
+    def _learn(self, rows: Rows, targets: list[float], weights: list[float] | None) -> None:
         self._model = _widened(self._model, rows)
         if hasattr(self._model, "n_features_in_") and max(map(abs, targets)) < _SURELY_IN_RANGE:
-            _learn_from(self._model, rows, np.array(targets))
+            _learn_from(self._model, rows, np.array(targets), weights)
         else:
-            self._model.partial_fit(rows, np.array(targets))
+            self._model.partial_fit(rows, np.array(targets), sample_weight=weights)
 
 
 def _one(row: NDArray[np.float64] | dict[Any, Any]) -> Rows:
@@ -196,10 +197,10 @@ def _one(row: NDArray[np.float64] | dict[Any, Any]) -> Rows:
     return [row] if isinstance(row, dict) else row
 
 
-def _learn_from(model: Any, rows: Rows, targets: NDArray[Any]) -> None:
+def _learn_from(model: Any, rows: Rows, targets: NDArray[Any], weights: list[float] | None) -> None:
     """Learn rows that were made here: one of numbers without scikit-learn's checks, which take most of the time."""
-    if isinstance(rows, list) or len(rows) > 1:
-        model.partial_fit(rows, targets)
+    if isinstance(rows, list) or len(rows) > 1 or weights is not None:
+        model.partial_fit(rows, targets, sample_weight=weights)
     else:
         model.learn_one(rows[0], targets[0].item())
 

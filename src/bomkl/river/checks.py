@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from bomkl.tables.cells import is_gap
 
 
@@ -69,4 +71,24 @@ def number_to_predict(value: Any) -> float:
         found = math.nan
     if not math.isfinite(found):
         raise ValueError(f"The target y must be a finite number. Got {value!r} instead; leave such rows out.")
+    return found
+
+
+def weights_of(w: Any, n_rows: int) -> list[float] | None:
+    """Read one weight for all rows, or one for each; None for a weight of one."""
+    if isinstance(w, float | int) and w == 1:
+        return None
+    given = [w] * n_rows if np.ndim(w) == 0 else list(w)
+    if len(given) != n_rows:
+        raise ValueError(f"The weights w must be one for each row. Got {len(given)} for {n_rows} rows instead.")
+    return [_weight(each) for each in given]
+
+
+def _weight(value: Any) -> float:
+    try:
+        found = math.nan if isinstance(value, str | bytes) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        found = math.nan
+    if not 0 <= found < math.inf:
+        raise ValueError(f"The weight w must be a finite number from 0. Got {value!r} instead.")
     return found

@@ -249,6 +249,7 @@ def _of_dicts(rows: Sequence[Any]) -> Table:
 
 
 _MOST_VALUES = 10_000  # of a row with lists or objects
+_PLAIN = frozenset({bool, int, float, str, type(None), np.float64, np.int64})
 
 
 def flat(row: Mapping[Any, Any], ignore: Collection[str] = ()) -> Mapping[Any, Any]:
@@ -270,6 +271,8 @@ def flat(row: Mapping[Any, Any], ignore: Collection[str] = ()) -> Mapping[Any, A
     >>> flat({"y": 1, "user": {"age": 30, "tags": ["new", "vip"]}})
     {'y': 1, 'user.age': 30, 'user.tags.0': 'new', 'user.tags.1': 'vip'}
     """
+    if _PLAIN.issuperset(map(type, row.values())):  # several times as fast as the next line
+        return row
     if not any(isinstance(value, Mapping | list | tuple) for value in row.values()):
         return row
     found: dict[Any, Any] = {}
