@@ -81,9 +81,8 @@ inline double trace(const Component& m) {
     return sum;
 }
 
-// Makes the open block of n rows part of w and P.
-inline void close_block(const Primitives<float>& with, Component& m, int n) {
-    if (n == 0) return;
+// Makes the open block of n rows, at least one, part of w and P; `before` is the covariance so far, perhaps P itself.
+inline void close_block(const Primitives<float>& with, Component& m, int n, const float* before) {
     const std::size_t width = m.width();
     std::vector<double> w(m.outputs * width);
     current_means(m, n, w.data());
@@ -105,8 +104,8 @@ inline void close_block(const Primitives<float>& with, Component& m, int n) {
         for (int begin = 0; begin < rows; begin += kAtOnce) {
             const int some = std::min(kAtOnce, rows - begin);
             multiply(with, v_transposed.data() + std::size_t(begin) * kTile, kTile, some, n, scaled, 1, change, kTile);
-            float* of = tile(q) + std::size_t(begin) * kTile;
-            for (int i = 0; i < some * kTile; ++i) of[i] -= change[i];
+            const std::size_t at = (std::size_t(q) * m.rank + begin) * kTile;
+            for (int i = 0; i < some * kTile; ++i) m.P[at + i] = before[at + i] - change[i];
         }
         float* diagonal = tile(q) + std::size_t(first) * kTile;
         for (int i = 1; i < rows - first; ++i)

@@ -121,9 +121,10 @@ public:
     // Makes the rows of the open block part of the posterior.
     void close(const Primitives<float>& with) {
         if (open_ > 0) {
-            own_posterior();
+            const std::shared_ptr<Posterior> before = posterior_;
+            if (before.use_count() > 2) posterior_ = std::make_shared<Posterior>(before->w, before->P.size());
             Component m = arrays();
-            close_block(with, m, open_);
+            close_block(with, m, open_, before->P.data());
         }
         begin_block();
     }
@@ -150,13 +151,14 @@ private:
         Posterior(const double* w, std::size_t n, const float* P, std::size_t size) : w(w, w + n), P(size) {
             std::copy_n(P, size, this->P.data());
         }
+        Posterior(const std::vector<double>& w, std::size_t size) : w(w), P(size, Buffer<float>::Raw()) {}
         std::vector<double> w;
         Buffer<float> P;
     };
     struct Block {
         Block(int tiles, int outputs)
-            : rows(std::size_t(kBlock) * tiles * kTile), U(rows.size()), V(rows.size()), M(kBlock * kBlock), c(kBlock),
-              a(std::size_t(kBlock) * outputs) {}
+            : rows(std::size_t(kBlock) * tiles * kTile, Buffer<float>::Raw()), U(rows.size(), Buffer<float>::Raw()),
+              V(rows.size()), M(kBlock * kBlock), c(kBlock), a(std::size_t(kBlock) * outputs) {}
         Buffer<float> rows, U, V;
         std::vector<double> M, c, a;
     };

@@ -1,4 +1,4 @@
-// Zeroed memory on a cache line boundary.
+// Memory on a cache line boundary, zeroed unless asked otherwise.
 #pragma once
 
 #include <cstdlib>
@@ -11,8 +11,14 @@ namespace bomkl {
 template <class T>
 class Buffer {
 public:
-    explicit Buffer(std::size_t n = 0) : n_(n), data_(allocate(n, nullptr)) {}
-    Buffer(const Buffer& other) : n_(other.n_), data_(allocate(n_, other.data_)) {}
+    struct Raw {};  // numbers that will all be written before they are read
+    explicit Buffer(std::size_t n = 0) : Buffer(n, Raw()) {
+        if (n_ > 0) std::memset(data_, 0, bytes(n_));
+    }
+    Buffer(std::size_t n, Raw) : n_(n), data_(allocate(n)) {}
+    Buffer(const Buffer& other) : Buffer(other.n_, Raw()) {
+        if (n_ > 0) std::memcpy(data_, other.data_, bytes(n_));
+    }
     Buffer(Buffer&& other) noexcept : n_(other.n_), data_(other.data_) { other.n_ = 0, other.data_ = nullptr; }
     Buffer& operator=(Buffer other) noexcept {
         std::swap(n_, other.n_);
@@ -28,16 +34,11 @@ public:
     }
 
 private:
-    // Zeros where there is nothing to copy.
-    static T* allocate(std::size_t n, const T* from) {
+    static std::size_t bytes(std::size_t n) { return (n * sizeof(T) + 63) / 64 * 64; }
+    static T* allocate(std::size_t n) {
         if (n == 0) return nullptr;
-        const std::size_t bytes = (n * sizeof(T) + 63) / 64 * 64;
-        void* memory = std::aligned_alloc(64, bytes);
+        void* memory = std::aligned_alloc(64, bytes(n));
         if (!memory) throw std::bad_alloc();
-        if (from)
-            std::memcpy(memory, from, bytes);
-        else
-            std::memset(memory, 0, bytes);
         return static_cast<T*>(memory);
     }
     std::size_t n_;

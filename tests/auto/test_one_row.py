@@ -28,6 +28,7 @@ CASES = {
     "late models": (lambda **k: AutoMKLRegressor(280, random_state=0, **k), X[:, 0] * X[:, 1] + Y),
     "drift": (lambda **k: AutoMKLRegressor(40, drift="adapt", random_state=0, **k), X[:, 0] * X[:, 1] + Y),
     "rounds": (lambda **k: AutoMKLClassifier(40, update="rounds", random_state=0, **k), Y % 2),
+    "numbers in rounds": (lambda **k: AutoMKLRegressor(40, update="rounds", random_state=0, **k), X[:, 0] + Y),
 }
 
 

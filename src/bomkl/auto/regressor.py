@@ -261,6 +261,8 @@ class AutoMKLRegressor(OnlineRegressor, AutoEstimator):
         return float(self.score_and_learn(self._whole_row(x), [y])[0] if scores is None else scores)
 
     def _learn_row(self, row: Any, y: Any) -> float | Float | None:
+        if self.update == "rounds":  # whose errors say little about the next predictions
+            return learn_in_one_step(self, row, y)
         if not hasattr(self, "_errors"):  # files of 0.1.0 have none
             self._errors = ErrorModel(self._learner.settings, self._n_columns(), self.drift is not None)
         scores = learn_in_one_step(self, row, y, lambda score: {"_errors": self._errors.with_noted(row, y - score)})
