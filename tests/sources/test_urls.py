@@ -54,6 +54,9 @@ def test_another_package_can_add_a_broker(monkeypatch, tmp_path):
             self.at += len(rows)
             return found
 
+        def positions(self):
+            return {"0": self.at}
+
         def ends(self):
             return {"0": 40}
 

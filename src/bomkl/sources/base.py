@@ -55,6 +55,9 @@ class Source(Protocol):
     def poll(self, most: int, seconds: float) -> list[Record]:
         """Return the next records, as many as `most`; after `seconds` those that are there, which may be none."""
 
+    def positions(self) -> Positions:
+        """Return what comes next in each partition that is read here, also before its first record has come."""
+
     def ends(self) -> Positions:
         """Return the position behind the last record of each partition as of now."""
 

@@ -42,9 +42,13 @@ class TwoTopics:
     def _labelled(self, most: int, seconds: float) -> list[Record]:
         return [each._replace(partition=LABELS + each.partition) for each in self._labels.poll(most, seconds)]
 
+    def positions(self) -> Positions:
+        """Return what comes next in both."""
+        return _together(self._rows.positions(), self._labels.positions())
+
     def ends(self) -> Positions:
         """Return the ends of both."""
-        return self._rows.ends() | {LABELS + name: end for name, end in self._labels.ends().items()}
+        return _together(self._rows.ends(), self._labels.ends())
 
     def commit(self, positions: Mapping[str, int]) -> None:
         """Tell both brokers how far records are used."""
@@ -56,6 +60,10 @@ class TwoTopics:
         """Leave both."""
         self._rows.close()
         self._labels.close()
+
+
+def _together(rows: Positions, labels: Positions) -> Positions:
+    return rows | {LABELS + name: at for name, at in labels.items()}
 
 
 def _parted(positions: Mapping[str, int]) -> tuple[Positions, Positions]:

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from bomkl.sources.base import Positions, Record, SourceError, SourceUrl
 
 _SETTINGS = ("group", "start", "settings")
-_SECONDS = 10.0  # for an answer of a broker that is there
+_SECONDS = 3.0  # for an answer of a broker that is there; a signal waits as long
 _WATCHED = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE, KafkaError._AUTHENTICATION)
 
 
@@ -129,11 +129,13 @@ class KafkaSource:
             "group.id": self._group or "bomkl",
             "enable.auto.commit": "false",
             "auto.offset.reset": "error",
+            "enable.partition.eof": "true",
             "error_cb": self._connection.failed,
         }
         self._consumer = _made(url, Consumer, _configuration(url) | own)
         self._next: Positions = {}
         self._wanted: Positions = {}
+        self._mine: set[str] = set()  # partitions that are read here
         self._vanished = False
 
     def seek(self, positions: Mapping[str, int]) -> None:
@@ -141,37 +143,41 @@ class KafkaSource:
         self._wanted = dict(positions)
         if self._group is not None:
             self._consumer.subscribe([self._url.topic], on_assign=self._assigned, on_revoke=self._revoked)
-        else:
-            self._assigned(self._consumer, [TopicPartition(self._url.topic, each) for each in self._partitions()])
-
-    def _partitions(self) -> list[int]:
+            return
         while True:
             try:
-                topic = self._consumer.list_topics(self._url.topic, timeout=_SECONDS).topics[self._url.topic]
+                self._assigned(self._consumer, self._partitions())
+                return
             except KafkaException as error:
                 self._connection.failed(error.args[0])
-                continue
-            if topic.error is not None:
-                raise SourceError(f"{self._url.shown}: there is no such topic ({topic.error.str()}).")
-            self._connection.answered()
-            return sorted(topic.partitions)
+
+    def _partitions(self) -> list[TopicPartition]:
+        topic = self._consumer.list_topics(self._url.topic, timeout=_SECONDS).topics[self._url.topic]
+        if topic.error is not None:
+            raise SourceError(f"{self._url.shown}: there is no such topic ({topic.error.str()}).")
+        self._connection.answered()
+        return [TopicPartition(self._url.topic, each) for each in sorted(topic.partitions)]
 
     def _assigned(self, consumer: Any, partitions: list[TopicPartition]) -> None:
         """Take partitions over at the saved position or, if another member of the group has gone on since, there."""
-        committed = {each.partition: each.offset for each in consumer.committed(partitions, timeout=_SECONDS)}
+        committed = {}
+        if self._group is not None:
+            committed = {each.partition: each.offset for each in consumer.committed(partitions, timeout=_SECONDS)}
         for each in partitions:
             name = str(each.partition)
-            place = max(self._wanted.get(name, -1), self._next.get(name, -1), committed[each.partition], -1)
+            place = max(self._wanted.get(name, -1), self._next.get(name, -1), committed.get(each.partition, -1), -1)
             if place < 0:
                 low, high = consumer.get_watermark_offsets(each, timeout=_SECONDS)
                 place = high if self._latest else low
             self._next[name] = each.offset = place
+            self._mine.add(name)
         consumer.assign(partitions)
         if self._group is not None:
             numbers = ", ".join(str(each.partition) for each in partitions) or "none"
             self._url.tell(f"{self._url.shown}: group {self._group} reads partitions here: {numbers}.")
 
     def _revoked(self, consumer: Any, partitions: list[TopicPartition]) -> None:
+        self._mine -= {str(each.partition) for each in partitions}
         consumer.unassign()
 
     def poll(self, most: int, seconds: float) -> list[Record]:
@@ -179,7 +185,12 @@ class KafkaSource:
         found: list[Record] = []
         for message in self._consumer.consume(most, seconds):
             if (error := message.error()) is not None:
-                self._problem(error)
+                if (
+                    error.code() == KafkaError._PARTITION_EOF
+                ):  # behind what is no record, such as the end of a transaction
+                    self._next[str(message.partition())] = message.offset()
+                else:
+                    self._problem(error)
                 continue
             self._connection.answered()
             self._vanished = False
@@ -208,12 +219,19 @@ class KafkaSource:
         else:
             self._connection.failed(error)
 
+    def positions(self) -> Positions:
+        """Return what comes next in the partitions that are read here."""
+        return {each: at for each, at in self._next.items() if each in self._mine}
+
     def ends(self) -> Positions:
         """Return the position behind the last record of each partition."""
         found = {}
-        for each in self._partitions() if self._group is None else map(int, self._next):
-            high = self._consumer.get_watermark_offsets(TopicPartition(self._url.topic, each), timeout=_SECONDS)[1]
-            found[str(each)] = max(high, 0)
+        try:
+            for each in self._partitions():
+                high = self._consumer.get_watermark_offsets(each, timeout=_SECONDS)[1]
+                found[str(each.partition)] = max(high, 0)
+        except KafkaException as error:
+            raise SourceError(f"{self._url.shown}: {error.args[0].str()}") from error
         return found
 
     def commit(self, positions: Mapping[str, int]) -> None:

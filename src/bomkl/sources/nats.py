@@ -12,6 +12,7 @@ from collections.abc import Coroutine, Mapping
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
 from typing import Any, ClassVar, TypeVar
+from uuid import uuid4
 
 import nats
 from nats.errors import Error as NatsError
@@ -80,7 +81,9 @@ class _Client:
             raise
 
     def stop(self) -> None:
-        """End the event loop."""
+        """End the event loop, and what still waits in it."""
+        with suppress(FutureTimeoutError):
+            self.wait(_cancel_others(), 5)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5)
         if not self._loop.is_running():
@@ -94,8 +97,15 @@ class _Client:
         self.stop()
 
 
+async def _cancel_others() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for each in others:
+        each.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+
+
 class NatsSink:
-    """A subject that predictions are published to; the server drops one that it has had within its time for duplicates.
+    """A subject that predictions are published to; the server drops one that is sent again after a lost answer.
 
     Parameters
     ----------
@@ -115,7 +125,7 @@ class NatsSink:
             await asyncio.gather(*map(self._publish_one, records[begin : begin + _AT_ONCE]))
 
     async def _publish_one(self, record: Record) -> None:
-        headers = {"Nats-Msg-Id": f"{record.partition}/{record.position}"}
+        headers = {"Nats-Msg-Id": uuid4().hex}  # of this message alone: a record may hold several rows
         while True:
             try:
                 await self._client.stream.publish(self._subject, record.value, headers=headers)
@@ -166,6 +176,8 @@ class NatsSource:
             state = self._client.wait(self._client.stream.stream_info(self._url.topic)).state
         except NotFoundError as error:
             raise SourceError(f"{self._url.shown}: there is no such stream.") from error
+        except (NatsError, OSError, FutureTimeoutError) as error:
+            raise SourceError(f"{self._url.shown}: does not answer: {error or type(error).__name__}") from error
         return max(state.first_seq, 1), state.last_seq + 1
 
     def poll(self, most: int, seconds: float) -> list[Record]:
@@ -206,9 +218,22 @@ class NatsSource:
         messages: list[Any] = await self._subscription.fetch(most, timeout=max(seconds, 0.05))
         return messages
 
+    def positions(self) -> Positions:
+        """Return what comes next."""
+        return {PARTITION: self._next}
+
     def ends(self) -> Positions:
-        """Return the position behind the last message."""
-        return {PARTITION: self._range()[1]}
+        """Return the position behind the last message that is there and has the subject."""
+        first, _ = self._range()
+        try:
+            last = self._client.wait(
+                self._client.stream.get_last_msg(self._url.topic, self._url.setting("subject", ">"))
+            )
+        except NotFoundError:
+            return {PARTITION: first}
+        except (NatsError, OSError, FutureTimeoutError) as error:
+            raise SourceError(f"{self._url.shown}: does not answer: {error or type(error).__name__}") from error
+        return {PARTITION: (last.seq or 0) + 1}
 
     def commit(self, positions: Mapping[str, int]) -> None:
         """Do nothing: the server keeps no position of a reader."""

@@ -72,21 +72,26 @@ class Ordered:
         source.seek(positions)
         self._again = deque(() if log is None else log.runs_after(positions))
         self._early: dict[str, deque[Record]] = {}  # records that came before it was their turn
-        self._partitions = set(positions)
-        self.positions: Positions = dict(positions)  # behind the last record that was returned
+        # Behind the last record that was returned; where reading began counts too, else start=latest would skip
+        # what comes before the next run
+        self.positions: Positions = source.positions() | dict(positions)
+
+    @property
+    def at_hand(self) -> bool:
+        """Whether records have been read from the source and not been returned."""
+        return any(self._early.values())
 
     def poll(self, most: int, seconds: float) -> list[Record]:
         """Return the next records, after their order has been written down."""
         repeated = bool(self._again)
         if repeated:
             records = self._repeated(most, seconds)
-        elif any(self._early.values()):
+        elif self.at_hand:
             records = [each for waiting in self._early.values() for each in waiting]
             self._early.clear()
         else:
             records = self._source.poll(most, seconds)
-        self._partitions.update(each.partition for each in records)
-        if self._log is not None and records and not repeated and len(self._partitions) > 1:
+        if self._log is not None and records and not repeated and len(self._source.positions()) > 1:
             self._log.add(records)
         for each in records:
             self.positions[each.partition] = each.position + 1

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from bomkl.sources.base import Positions, Record, SourceUrl, open_sink, open_source
+from bomkl.sources.base import Positions, Record, SourceError, SourceUrl, open_sink, open_source
 
 _SECONDS = 0.5  # of silence after which no more of what was published before is to come
 
@@ -24,19 +25,18 @@ class Publisher:
     """
 
     def __init__(self, url: SourceUrl, ends: Mapping[str, int] | None) -> None:
-        self._sink, self._reader = open_sink(url), open_source(url)
-        self._published: Positions = {} if ends is None else self._read(ends)
+        self._sink, self._reader, self._ends = open_sink(url), open_source(url), ends
+        # How many predictions of a record are there: keys spread them over partitions, so a later one may be there and
+        # an earlier one not
+        self._published: Counter[tuple[str, int]] = Counter() if ends is None else self._read(ends)
 
-    def _read(self, ends: Mapping[str, int]) -> Positions:
+    def _read(self, ends: Mapping[str, int]) -> Counter[tuple[str, int]]:
         self._reader.seek(ends)
-        last, found = self._reader.ends(), Positions()
-        at = dict(ends)
-        while any(at.get(partition, 0) < end for partition, end in last.items()):
+        last, found = self._reader.ends(), Counter[tuple[str, int]]()
+        while any(at < last.get(partition, 0) for partition, at in self._reader.positions().items()):
             for record in self._reader.poll(4096, _SECONDS):
-                at[record.partition] = record.position + 1
                 prediction = json.loads(record.value)
-                partition = prediction["partition"]
-                found[partition] = max(found.get(partition, -1), prediction["position"])
+                found[prediction["partition"], prediction["position"]] += 1
         return found
 
     def publish(self, records: list[Record], predictions: list[Any], learned: Iterable[int]) -> None:
@@ -46,7 +46,10 @@ class Publisher:
         """
         new = []
         for record, prediction, rows in zip(records, predictions, learned, strict=False):
-            if record.position > self._published.get(record.partition, -1):
+            place = record.partition, record.position
+            if self._published[place]:
+                self._published[place] -= 1
+            else:
                 told = {"partition": record.partition, "position": record.position, "key": record.key}
                 told |= {"prediction": prediction, "learned": rows}
                 new.append(record._replace(value=json.dumps(told).encode()))
@@ -54,8 +57,16 @@ class Publisher:
             self._sink.send(new)
 
     def ends(self) -> Positions:
-        """Return where the topic ends now, for `ends` of the next run."""
-        return self._reader.ends()
+        """Return where the topic ends now, for `ends` of the next run; if the broker is gone, where it ended before.
+
+        Then the next run reads more predictions than it needs to, which does no harm.
+        """
+        try:
+            self._ends = self._reader.ends()
+        except SourceError:
+            if self._ends is None:
+                raise
+        return dict(self._ends)
 
     def close(self) -> None:
         """Leave the broker."""

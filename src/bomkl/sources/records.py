@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from time import monotonic
 from typing import Any
 
@@ -62,9 +62,10 @@ class Records:
             self.join = Join(_whole(url, "most_waiting", 100_000), state.get("join"))
             self._source = TwoTopics(self._source, open_source(url.with_topic(labels)))
         log = None if order is None else OrderLog(order)
-        self._ordered = Ordered(self._source, log, state.get("positions", {}))
         until = url.setting("until", "forever", ("forever", "end"))
-        self._ends = self._source.ends() if until == "end" else None
+        with waiting():  # for a broker that is not there yet
+            self._ordered = Ordered(self._source, log, state.get("positions", {}))
+            self._ends = self._source.ends() if until == "end" else None
         # Records whose lines were handed out and are not used yet; None for one that was refused
         self._unused: deque[Record | None] = deque()
         self._first_line = 1  # number of the first of those lines
@@ -93,8 +94,11 @@ class Records:
         return b"".join(each.value + b"\n" for each in lines)
 
     def _ended(self) -> bool:
-        at = self._ordered.positions
-        return self._ends is not None and all(at.get(each, 0) >= end for each, end in self._ends.items() if end)
+        """Whether all that was there at the start has been read; a group may have moved partitions elsewhere since."""
+        if self._ends is None or self._ordered.at_hand:
+            return False
+        at = self._source.positions()
+        return bool(at) and all(place >= self._ends.get(each, 0) for each, place in at.items())
 
     def _rows(self, records: list[Record]) -> list[Record]:
         """Return each row as a line of JSON, with the place of its record."""
@@ -184,7 +188,9 @@ class Records:
         """Count the records that are there and not read yet; looked up now and then."""
         if monotonic() >= self._lag_due:
             at = self._ordered.positions
-            self._lag = sum(max(end - at.get(each, 0), 0) for each, end in self._source.ends().items())
+            with suppress(SourceError):  # a broker that is gone: what is known stands
+                ends = self._source.ends()
+                self._lag = sum(max(ends.get(each, 0) - at.get(each, 0), 0) for each in self._source.positions())
             self._lag_due = monotonic() + _LAG_SECONDS
         return self._lag
 
