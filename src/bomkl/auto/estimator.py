@@ -284,6 +284,8 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         return filled(self._filler_so_far(), X) if has_missing(X) else X
 
     def _check_weight(self, sample_weight: Any, X: Any) -> Float:
+        if sample_weight is None:
+            return np.ones(X.shape[0])
         sample_weight = on_host(sample_weight)
         given = weights_as_numbers(type(self).__name__, sample_weight)
         if hasattr(self, "_learner") and given.ndim == 1 and not given.any():
