@@ -4,6 +4,7 @@ import doctest
 import os
 import re
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -28,6 +29,8 @@ NEEDS = {
     "brokers.md": "nats",
     "queries.md": "duckdb",
 }
+PROGRAMS = {"brokers.md": "nats-server"}
+PATH = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
 
 pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="the documentation is not part of this installation")
 
@@ -51,14 +54,13 @@ def run_pycon(text: str, names: dict[str, Any], page: str) -> None:
 
 def run_shell(text: str) -> None:
     """Run plain commands of bomkl in this process, which is faster, and all else in a shell."""
-    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
     for line in text.replace("\\\n", "").splitlines():
         if line.startswith("bomkl ") and not set("|<>$*") & set(line):
             result = CliRunner().invoke(app, shlex.split(line)[1:])
             assert result.exit_code == 0, f"{line}: {result.output}"
         else:
             done = subprocess.run(
-                ["bash", "-ec", line], env={**os.environ, "PATH": path}, capture_output=True, text=True
+                ["bash", "-ec", line], env={**os.environ, "PATH": PATH}, capture_output=True, text=True, timeout=300
             )
             assert done.returncode == 0, done.stderr
 
@@ -69,6 +71,8 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(
 ) -> None:
     if page.name in NEEDS:
         pytest.importorskip(NEEDS[page.name])
+    if page.name in PROGRAMS and shutil.which(PROGRAMS[page.name], path=PATH) is None:
+        pytest.skip(f"{PROGRAMS[page.name]} is not installed")
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "__main__"}
     text = on_a_free_port(page.read_text(encoding="utf-8"))

@@ -51,6 +51,7 @@ share_packages() { # the virtual environment of a copy
         printf '#!/bin/sh\nexec "$(dirname "$0")/python" -P -m %s "$@"\n' $name > "$1/.venv/bin/$name"
         chmod +x "$1/.venv/bin/$name"
     done
+    [ ! -f .venv/bin/nats-server ] || cp .venv/bin/nats-server "$1/.venv/bin/"
     touch "$1/.venv/.installed"
 }
 
