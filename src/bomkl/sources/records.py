@@ -54,6 +54,7 @@ class Records:
         state = state or {}
         self.name, self._waiting, self._key = url.shown, waiting, url.setting("key")
         self._decode = decoder(url)
+        self.typed = url.setting("payload") != "csv"
         self.dead = DeadLetters(url)
         self.bad = _Refused(self)
         self.join: Join | None = None

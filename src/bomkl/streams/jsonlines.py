@@ -36,7 +36,8 @@ def read_jsonl(file: BinaryIO, reading: Reading) -> Iterator[Part]:
             names += [name for name in (schema.label, schema.weight) if name is not None and name not in names]
         cells: dict[str, Cells] = {name: [row.get(name) for _, row in batch] for name in names}
         lines = [line for line, _ in batch]
-        yield Table(reading.file, cells, lines, reading.label_name(names), reading.weight_name(names), ragged=True)
+        label, weight = reading.label_name(names), reading.weight_name(names)
+        yield Table(reading.file, cells, lines, label, weight, ragged=True, typed=reading.typed)
 
 
 def _json_rows(file: BinaryIO, reading: Reading) -> Iterator[tuple[int, dict[str, Any]] | None]:

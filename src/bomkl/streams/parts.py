@@ -178,7 +178,8 @@ class Matrix:
 class Table:
     """Rows with named columns (CSV, JSON lines, Arrow). A cell is a string, a number, a bool or None.
 
-    `ragged` tables (JSON lines) may lack a column in a whole part; its cells are missing then.
+    `ragged` tables (JSON lines) may lack a column in a whole part; its cells are missing then. In `typed` tables, a
+    text is a text, even if it looks like a number.
     """
 
     file: str
@@ -187,6 +188,7 @@ class Table:
     label: str | None
     weight: str | None = None
     ragged: bool = False
+    typed: bool = False
 
     @property
     def label_cells(self) -> Cells | None:
@@ -224,11 +226,6 @@ class Table:
                 known[name] = infer_column(name, self.cells[name], options, self.file)
         buckets = options.buckets if any(column.kind == "hash" for column in known.values()) else 0
         return replace(schema, columns=tuple(known.values()), buckets=buckets).sized()
-
-    @property
-    def typed(self) -> bool:
-        """Whether a text is a text, even if it looks like a number."""
-        return self.ragged
 
     def _new(self, schema: Schema, options: StreamOptions) -> list[str]:
         known = {column.name for column in schema.columns or ()} | schema.left_out

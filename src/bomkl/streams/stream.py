@@ -338,7 +338,7 @@ class Stream:
                 format = self.options.format or format_of(source.path, head)
                 options = replace(self.options, format=format)
                 if head:
-                    yield from FORMATS[format].read(file, Reading(source.name, options, known, bad))
+                    yield from FORMATS[format].read(file, Reading(source.name, options, known, bad, source.typed))
 
 
 def join_rows(rows: list[Rows]) -> Block:
