@@ -17,6 +17,7 @@ X, CLASSES = make_classification(N, 6, n_informative=5, n_redundant=0, n_classes
 NUMBERS = X[:, 0] + X[:, 1] * X[:, 2]
 MISSING = np.random.default_rng(0).random(X.shape) < 0.1
 LATE = np.where(MISSING & (np.arange(N) >= 150)[:, None], np.nan, X)
+FIRST = np.vstack([np.full(X.shape[1], np.nan), X[1:]])
 MODELS = {
     "rows": (AutoMKLClassifier(60, random_state=0), CLASSES),
     "rounds": (AutoMKLClassifier(60, update="rounds", random_state=0), CLASSES),
@@ -26,7 +27,9 @@ MODELS = {
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("rows", [LATE, np.where(MISSING, np.nan, X)], ids=["late", "from the first rows"])
+@pytest.mark.parametrize(
+    "rows", [LATE, np.where(MISSING, np.nan, X), FIRST], ids=["late", "from the first rows", "all of the first row"]
+)
 def test_any_split_and_a_file_give_the_same_bits(name, rows, tmp_path):
     model, y = MODELS[name]
     whole = clone(model)
