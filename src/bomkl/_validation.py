@@ -33,6 +33,7 @@ def validated(estimator: Any, *arrays: Any, **settings: Any) -> Any:
     check_not_masked("X", X)
     X = check_sparse(X) if hasattr(X, "tocsr") else X
     X = np.asarray(X) if hasattr(X, "__array__") and not hasattr(X, "shape") else X
+    X = _with_nan(X) if isinstance(X, np.ndarray) and X.dtype == object else X
     with np.errstate(over="ignore", invalid="ignore"):
         if not others and not settings["reset"] and _as_before(estimator, X):
             dtypes = settings["dtype"] if isinstance(settings["dtype"], list) else [settings["dtype"]]
@@ -54,6 +55,14 @@ def validated(estimator: Any, *arrays: Any, **settings: Any) -> Any:
             if named is None:
                 raise
     raise named
+
+
+def _with_nan(X: Any) -> Any:
+    """Put NaN for pandas.NA, which a nullable DataFrame has in ``to_numpy()`` and which is no float."""
+    import numpy as np
+
+    gaps = np.array([type(cell).__name__ == "NAType" for cell in X.flat], dtype=bool).reshape(X.shape)
+    return np.where(gaps, np.nan, X) if gaps.any() else X
 
 
 def _check_columns(estimator: Any, rows: Any, first: bool) -> None:

@@ -128,3 +128,13 @@ def test_river_rows_may_have_none_after_the_first():
     assert hits > 0.5 * N
     with pytest.raises(ValueError, match="finite"):
         model.learn_one(rows[0] | {"a": float("inf")}, 1)
+
+
+def test_the_array_of_a_nullable_table_has_missing_values():
+    rows = np.where(MISSING, np.nan, X)[:60]
+    cells = pd.DataFrame(rows).astype("Float64").to_numpy()
+    assert any(cell is pd.NA for cell in cells.flat)
+    found, expected = (AutoMKLClassifier(30, random_state=0).fit(each, CLASSES[:60]) for each in (cells, rows))
+    assert_array_equal(found.predict_proba(cells), expected.predict_proba(rows))
+    with pytest.raises(ValueError, match=r"Got NaN in row \d+, column \d"):
+        BudgetMKLClassifier().fit(cells, CLASSES[:60])
