@@ -415,6 +415,18 @@ def test_weights_of_rows_are_sample_weights(kind, text):
 
 
 @pytest.mark.parametrize("kind", MODELS)
+def test_rows_of_weight_zero_before_all_others(kind):
+    model, expected = MODELS[kind](), MODELS[kind]()
+    model.learn_one({"z": 7.0}, 3, w=0)
+    model.learn_many(pd.DataFrame({"z": [7.0]}), [3], [0.0])
+    assert model.predict_one({"a": 1.0}) == expected.predict_one({"a": 1.0})
+    for i in range(12):
+        for each in (model, expected):
+            each.learn_one({"a": float(i % 5), "b": float(i % 3)}, i % 2)
+    assert np.array_equal(predictions(model, [{"a": 1.0, "z": 1.0}]), predictions(expected, [{"a": 1.0, "z": 1.0}]))
+
+
+@pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("w", [-1.0, math.nan, math.inf, "2", None, 1j])
 def test_weights_that_are_no_weights_are_refused(kind, w):
     model = MODELS[kind]()

@@ -50,6 +50,10 @@ class NamedColumns:
         """Whether a label has come before."""
         raise NotImplementedError
 
+    def _nothing_yet(self, weights: list[float] | None) -> bool:
+        """Whether rows of weight zero come before all others: an estimator begins with a row that counts."""
+        return weights is not None and not any(weights) and not hasattr(self._model, "n_features_in_")
+
     def _now(self) -> Self:
         """Return what the model is at this moment: calls that end meanwhile do not change it."""
         return as_of(self, self.__dict__)
@@ -108,6 +112,8 @@ class RiverClassifier(NamedColumns, base.MiniBatchClassifier):
         """
         check_label(y)
         weight, x = weights_of(w, 1), flat(x)
+        if self._nothing_yet(weight):
+            return
         self._learning(x, [y], lambda model: model._learn_row(x, y, weight))
 
     def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
@@ -126,7 +132,7 @@ class RiverClassifier(NamedColumns, base.MiniBatchClassifier):
         for label in labels:
             check_label(label)
         weights = weights_of(w, len(labels))
-        if labels:
+        if labels and not self._nothing_yet(weights):
             self._learning_frame(X, labels, lambda model: model._learn_frame(X, labels, weights))
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
@@ -220,6 +226,8 @@ class RiverRegressor(NamedColumns, base.MiniBatchRegressor):
         """
         target = number_to_predict(y)
         weight, x = weights_of(w, 1), flat(x)
+        if self._nothing_yet(weight):
+            return
         self._learning(x, [], lambda model: model._learn_row(x, target, weight))
 
     def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
@@ -236,7 +244,7 @@ class RiverRegressor(NamedColumns, base.MiniBatchRegressor):
         """
         targets = [number_to_predict(value) for value in y]
         weights = weights_of(w, len(targets))
-        if targets:
+        if targets and not self._nothing_yet(weights):
             self._learning_frame(X, [], lambda model: model._learn_frame(X, targets, weights))
 
     def predict_one(self, x: Mapping[Any, Any]) -> float:
