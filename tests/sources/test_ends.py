@@ -13,11 +13,12 @@ from bomkl.sources.base import Record, SourceError
 from bomkl.sources.order import Ordered, OrderLog
 
 ROWS = make_rows(60)
+OPTIONS = ("--budget", 20, "--ignore", "id", "-q")
 COLUMNS = ("a", "b", "c", "colour", "label")
 
 
 def rows_learned(tmp_path, *options):
-    run = bomkl("train", "-o", tmp_path / "m.bomkl", "--budget", 20, "--ignore", "id", "-q", *options)
+    run = bomkl("train", "-o", tmp_path / "m.bomkl", *OPTIONS, *options)
     assert run.exit_code == 0, run.output
     return getattr(modelfile.load(tmp_path / "m.bomkl"), "n_seen_", 0)
 
@@ -77,6 +78,24 @@ def test_one_subject_of_a_stream_ends_at_its_own_last_message(broker, url, tmp_p
 
     asyncio.run(fill())
     assert rows_learned(tmp_path, "--from", url("visits", until="end", subject="visits.mine")) == 5
+
+
+@pytest.mark.parametrize("broker", ["nats"], indirect=True)
+def test_a_stream_that_was_made_anew_is_not_taken_for_the_old_one(broker, url, tmp_path):
+    import nats
+
+    async def delete():
+        connection = await nats.connect(f"nats://{broker.server}")
+        await connection.jetstream().delete_stream("rows")
+        await connection.close()
+
+    broker.send("rows", as_json(ROWS))
+    assert rows_learned(tmp_path, "--from", url("rows", until="end")) == 60
+    asyncio.run(delete())
+    broker.send("rows", as_json(ROWS[:20]))
+    run = bomkl("train", "--from", url("rows", until="end"), "-o", tmp_path / "m.bomkl", "--resume", *OPTIONS)
+    assert run.exit_code == 1
+    assert "it was made anew" in run.stderr
 
 
 class Fake:

@@ -170,6 +170,11 @@ class NatsSource:
                 f"{self._url.shown}: message {self._next} was to come next, but the stream begins at {first}. To go on "
                 "from what is there, use a new model file."
             )
+        if self._next > end:
+            raise SourceError(
+                f"{self._url.shown}: message {self._next} was to come next, but the stream ends at {end - 1}: it was "
+                "made anew. To learn from it, use a new model file."
+            )
 
     def _range(self) -> tuple[int, int]:
         try:
