@@ -307,6 +307,7 @@ class RowLearner:
 
     def _learn_on_device(self, X: Any, y: Float, weight: Float, run: Mapper, out: Float) -> None:
         """Learn where a device has the regressions, and the processor the other components and the combination."""
+        self._take_apart()  # the regressions are those of the device from now on
         device, here = self.on_device, self._here()
         assert device is not None
         targets = self.targets(y)
