@@ -167,10 +167,13 @@ class NewtonComponent:
 
     def on_processor(self) -> NewtonRegression:
         """Bring the regression to the processor, where it may change."""
-        assert not isinstance(self.regression, Information)
-        if not isinstance(self.regression, NewtonRegression):
-            self.regression = self.regression.here()
+        self.regression = self.copied_to_processor()
         return self.regression
+
+    def copied_to_processor(self) -> NewtonRegression:
+        """Return the regression on the processor, and leave this one where it is: others may be reading it."""
+        assert not isinstance(self.regression, Information)
+        return self.regression if isinstance(self.regression, NewtonRegression) else self.regression.here()
 
     def to_state(self) -> State:
         """Everything it is, as plain values and arrays."""

@@ -273,7 +273,10 @@ class RowLearner:
             return self.schedule.rows_to_event(self.seen, self.on_device.rows_at_once, self.sample is not None)
         if self.seen >= self._quiet_until:
             self._quiet_until = self.seen + self.schedule.rows_to_event(self.seen, 2**62, self.sample is not None)
-        return min(self._quiet_until - self.seen, _AT_ONCE)
+        to_device = (
+            _AT_ONCE if self.row_engine is None else DEVICE_FROM - self.seen
+        )  # however rows are split into calls
+        return min(self._quiet_until - self.seen, _AT_ONCE, to_device)
 
     def _chunk(self, X: Any, y: Float, weight: Float, run: Mapper, out: Float) -> int:
         """Score rows into `out`, and learn from them; returns how many."""

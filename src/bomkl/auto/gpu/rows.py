@@ -106,7 +106,7 @@ class TorchRows:
                 for i, each in enumerate(parts)
             ):
                 return among
-        return Regressions.of([each.on_processor() for each in parts], self._device)
+        return Regressions.of([each.copied_to_processor() for each in parts], self._device)
 
     def _sent(self, array: Any) -> Any:
         if isinstance(array, DeviceRows):
