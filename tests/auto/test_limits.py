@@ -4,7 +4,7 @@ import copy
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, modelfile
 from bomkl.modelfile import Model
@@ -102,4 +102,15 @@ def test_extreme_weights_count_within_limits(weight, drift):
     model = AutoMKLClassifier(16, drift=drift, random_state=0)
     scores = model.score_and_learn(X, X[:, 0] > 0, sample_weight=np.full(80, weight))
     assert np.isfinite(scores).all()
+    assert state(loaded(model)) == state(model)
+
+
+@pytest.mark.parametrize("small", [1.0, 1e-10, 1e-150])
+@pytest.mark.parametrize("columns", [1, 8])
+def test_rounding_of_a_huge_constant_column_does_not_decide_the_principal_axes(small, columns):
+    rows = np.hstack([np.full((80, columns), 1.1e149), small * X])
+    model = AutoMKLClassifier(16, random_state=0).partial_fit(rows, X[:, 0] > 0)
+    axes = model._learner.geometry.axes[0]
+    assert_array_equal(axes[:columns, :3], 0)
+    assert_allclose(np.abs(np.linalg.det(axes[columns:, :3])), 1, rtol=1e-5)
     assert state(loaded(model)) == state(model)

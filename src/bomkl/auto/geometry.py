@@ -27,6 +27,7 @@ _LEADING = 8  # principal components of the view "leading"
 _FLOOR = 0.5  # least deviation of a column of two values, in their distance, where relevance scales the columns
 ROOT_HALF = 0.5**0.5  # brings squares of normal scores to deviation 1
 _CONSTANT = 1e-9  # a deviation below this share of the mean is rounding
+_ROUNDING = 1e30  # in common scales: only the rounding of a huge constant column is so far from its mean
 _LINE = 16  # numbers of single precision in a cache line
 
 
@@ -130,6 +131,8 @@ class Geometry:
         mean, deviation = kept.mean(axis=0), kept.std(axis=0)
         constant = deviation <= _CONSTANT * np.abs(mean)
         common = float(np.sqrt(np.sum(np.where(constant, 0.0, deviation) ** 2) / varying_columns(kept))) or 1.0
+        centred = (kept - mean) / common
+        centred[:, np.abs(centred).max(axis=0) > _ROUNDING] = 0.0  # whose squares are too much for eigenvectors
         sorted_columns = np.ascontiguousarray(np.sort(kept, axis=0).T)
         table = ndtri(np.clip((np.arange(2 * n + 1) / 2 + 0.5) / (n + 1), _TAIL, 1 - _TAIL))
         scores = np.empty(kept.shape, dtype=np.float32)
@@ -146,7 +149,7 @@ class Geometry:
             score_table=table,
             normal_mean=scores.mean(axis=0, dtype=np.float64),
             normal_deviation=np.where(spread < 1e-6, 1.0, spread),
-            axes=packed(_principal_axes((kept - mean) / common)),
+            axes=packed(_principal_axes(centred)),
         )
 
     def views(self, X: Float, names: Iterable[str]) -> Views:
