@@ -147,6 +147,21 @@ def test_a_number_too_large_for_any_float_is_named(estimator):
     assert model.n_seen_ == 4
 
 
+HUGE = np.tile([1.0, -1.0], 20) * np.finfo(np.float64).max  # parts of their sum are infinite, with both signs
+
+
+@pytest.mark.parametrize("estimator", [*REGRESSORS, *CLASSIFIERS])
+def test_huge_targets_of_both_signs_are_refused_without_a_warning(estimator):
+    with pytest.raises(ValueError, match=r"Scale the targets|Unknown label type"):
+        estimator().partial_fit(np.tile(X, (10, 1)), HUGE)
+
+
+@pytest.mark.parametrize("estimator", REGRESSORS)
+def test_huge_weights_of_both_signs_are_refused_without_a_warning(estimator):
+    with pytest.raises(ValueError, match=r"sample_weight.*not negative"):
+        estimator().partial_fit(np.tile(X, (10, 1)), np.zeros(40), sample_weight=HUGE)
+
+
 @pytest.mark.parametrize("estimator", CLASSIFIERS)
 def test_strings_of_variable_length(estimator):
     strings = getattr(np.dtypes, "StringDType", None)

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from bomkl._validation import check_not_masked
+from bomkl._validation import check_all_finite, check_not_masked
 from bomkl.tables.cells import is_gap
 
 Float = NDArray[np.float64]
@@ -31,7 +30,8 @@ def checked_labels(y: Any) -> NDArray[Any]:
     if type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "biu":
         return y  # to check whole numbers would take longer than to learn from a few rows
     labels = _of_one_type(column_or_1d(_typed(y, "y"), warn=True), "y", "row")
-    check_classification_targets(labels)
+    with np.errstate(invalid="ignore"):  # it makes them whole numbers, of which none is as large as some floats
+        check_classification_targets(labels)
     return labels
 
 
@@ -72,7 +72,7 @@ def checked_numbers(y: Any) -> Float:
                 numbers[row] = float(value)
             except (TypeError, ValueError, OverflowError):
                 raise ValueError(f"y must hold numbers. Got {value!r} in row {row} instead.") from None
-    assert_all_finite(numbers, input_name="y")
+    check_all_finite("y", numbers)
     return numbers
 
 
@@ -106,7 +106,7 @@ def _of_one_type(labels: NDArray[Any], name: str, place: str) -> NDArray[Any]:
     """Labels as strings or numbers."""
     kind = labels.dtype.kind
     if kind == "f":
-        assert_all_finite(labels, input_name=name)
+        check_all_finite(name, labels)
         return _of_usual_precision(labels, name)
     if kind not in "OTVcmM":
         return labels

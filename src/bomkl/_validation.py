@@ -93,6 +93,25 @@ def check_not_masked(name: str, values: Any) -> None:
         raise ValueError(f"{name} must not be masked. Leave the rows without a value out.")
 
 
+def check_all_finite(name: str, values: Any) -> None:
+    """Refuse NaN and infinite numbers, as scikit-learn does.
+
+    It adds them up first: that the sum of huge numbers is infinite, or of infinite parts, is nothing to warn of.
+
+    Examples
+    --------
+    >>> check_all_finite("y", [1.0, float("inf")])
+    Traceback (most recent call last):
+    ...
+    ValueError: Input y contains infinity or a value too large for dtype('float64').
+    """
+    import numpy as np
+    from sklearn.utils import assert_all_finite
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        assert_all_finite(values, input_name=name)
+
+
 def _as_before(estimator: Any, X: Any) -> bool:
     """Whether rows are a plain matrix of finite numbers like those before: scikit-learn would find no fault."""
     import numpy as np

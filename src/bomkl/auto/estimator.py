@@ -291,7 +291,8 @@ class AutoEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[misc]
         if hasattr(self, "_learner") and given.ndim == 1 and not given.any():
             # In the midst of a stream there may be nothing to learn, for scikit-learn always an error
             return np.zeros_like(_check_sample_weight(np.ones(len(given)), X, dtype=np.float64))
-        weight: Float = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):  # in sums of huge weights of both signs
+            weight: Float = _check_sample_weight(sample_weight, X, dtype=np.float64)
         if (weight < 0).any():
             raise parameter_error(type(self).__name__, "sample_weight", "not negative", float(weight.min()))
         return counted(weight)

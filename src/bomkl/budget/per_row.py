@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import assert_all_finite
 
-from bomkl._validation import is_finite_number, parameter_error, weights_as_numbers
+from bomkl._validation import check_all_finite, is_finite_number, parameter_error, weights_as_numbers
 
 Float = NDArray[np.float64]
 
@@ -25,7 +24,7 @@ def checked_weights(owner: str, n: int, sample_weight: Any) -> Float:
         weights = np.full(n, float(weights))
     if weights.shape != (n,):
         raise parameter_error(owner, "sample_weight", f"of shape {(n,)}", weights.shape)
-    assert_all_finite(weights, input_name="sample_weight")
+    check_all_finite("sample_weight", weights)
     if (weights < 0).any():
         raise parameter_error(owner, "sample_weight", "not negative", float(weights.min()))
     if (weights > LARGEST_WEIGHT).any():
