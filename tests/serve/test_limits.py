@@ -1,6 +1,7 @@
 import asyncio
 import contextlib
 import json
+import math
 import random
 import string
 from types import SimpleNamespace
@@ -166,8 +167,8 @@ def test_labels_that_arrays_cannot_hold_are_refused(serving):
 
 
 def test_a_body_with_many_wrong_values_costs_no_more_than_one_with_few():
-    cells = {f"c{at}": [] for at in range(20)}
-    wide = {f"c{at}": [] for at in range(20_000)}
+    cells = {f"c{at}": math.inf for at in range(20)}
+    wide = {f"c{at}": math.inf for at in range(20_000)}
     labels = {"labels": [{"id": "a", "y": 1, **cells}] * 1000}
     bodies = [
         (learn_body._many, {"rows": [cells] * 1000, "y": [[]] * 1000}),
