@@ -368,6 +368,7 @@ def _dies_in_a_worker(number, rows, victim):
     return dask_kills.partition(number, rows)
 
 
+@pytest.mark.slow
 def test_a_partition_that_kills_its_workers_is_named(tmp_path):
     path = tmp_path / "checkpoint.bomkl"
     with dask.config.set({"distributed.scheduler.allowed-failures": 0}), dask_kills.cluster(1) as (_, client):

@@ -158,7 +158,12 @@ def test_every_page_is_in_the_navigation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "shown_only"), [("peers", ["--seeds", "0"]), ("drift", ["--methods"]), ("unseen", ["--methods"])]
+    ("name", "shown_only"),
+    [
+        ("peers", ["--seeds", "0"]),
+        ("drift", ["--methods"]),
+        pytest.param("unseen", ["--methods"], marks=pytest.mark.slow),
+    ],
 )
 def test_tables_of_benchmarks_are_those_of_the_stored_rows(name, shown_only):
     command = [sys.executable, "-m", "bomkl", "bench", name, *shown_only, "--rows", f"docs/results/{name}.jsonl"]

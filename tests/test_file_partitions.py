@@ -99,6 +99,7 @@ def test_tables_and_weights_with_workers(tmp_path):
     assert len(predicted.stdout.splitlines()) >= N
 
 
+@pytest.mark.slow
 def test_more_processes_than_the_rows_are_worth_are_pointed_out(tmp_path):
     path = write(tmp_path, "csv")
     for workers, said in ((2, True), (1, False)):

@@ -270,6 +270,7 @@ def test_concurrent_repeats_of_one_request_are_learned_once(serving, stream):
     assert len({(number, str(reply)) for number, reply in replies}) == 20
 
 
+@pytest.mark.slow
 def test_killed_again_and_again_it_loses_nothing(tmp_path):
     from benchmarks.serve_kills import run
 

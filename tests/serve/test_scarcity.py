@@ -19,6 +19,7 @@ from bomkl.serve.start import Start, set_up
 from bomkl.serve.work import Work
 
 
+@pytest.mark.slow
 def test_idle_connections_do_not_keep_others_out_when_descriptors_run_out(tmp_path):
     from benchmarks.common.service import Server
 

@@ -2,7 +2,7 @@ import pytest
 from benchmarks.common.brokers import MockKafka, NatsServer
 
 
-@pytest.fixture(params=["kafka", "nats"])
+@pytest.fixture(params=[pytest.param("kafka", marks=pytest.mark.slow), "nats"])  # the mock cluster answers slowly
 def broker(request, tmp_path_factory):
     try:
         server = MockKafka() if request.param == "kafka" else NatsServer(tmp_path_factory.mktemp("nats"))

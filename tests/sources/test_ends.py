@@ -54,6 +54,7 @@ def test_each_row_of_a_record_has_its_prediction(broker, url, tmp_path):
         assert len(found) == 60 * runs
 
 
+@pytest.mark.slow
 def test_a_group_reads_until_the_end_and_does_not_move_others(tmp_path):
     pytest.importorskip("confluent_kafka")
     broker = MockKafka()
