@@ -28,7 +28,7 @@ class SourceError(ValueError):
 class Record(NamedTuple):
     """One message of a broker.
 
-    Parameters
+    Attributes
     ----------
     partition : str
         Part of the topic that it stands in; positions are counted in each.
