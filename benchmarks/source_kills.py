@@ -20,8 +20,8 @@ from time import monotonic, sleep
 from typing import Any
 
 import numpy as np
+from tests.sources.brokers import MockKafka, NatsServer, as_json, make_rows
 
-from benchmarks.common.brokers import MockKafka, NatsServer, as_json, make_rows
 from bomkl import modelfile
 from bomkl.progress import progress_bar
 from bomkl.sources import SourceUrl, open_source

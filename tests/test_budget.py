@@ -363,7 +363,7 @@ def test_a_kernel_that_overflows_by_its_constant_alone_is_refused(dtype):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_kernels_too_narrow_for_the_precision_tell_rows_apart(kernel, dtype):
     X = X0.astype(dtype)
-    model = BudgetMKLClassifier([kernel], Perceptron(), selection_delta=None).fit(X, Y0)
+    model = BudgetMKLClassifier([kernel], Perceptron(), selection_delta=None).fit(X, Y0, shuffle=False)
     stored = (X[:, None] == model.support_vectors_).all(axis=2).any(axis=1)
     assert stored.sum() >= 10
     labels = np.where(model.classes_[1] == Y0, 1.0, -1.0)

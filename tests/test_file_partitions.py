@@ -68,6 +68,7 @@ def test_bad_cells_name_the_part(tmp_path):
         reader(0)
 
 
+@pytest.mark.slow
 def test_train_with_workers(tmp_path):
     path, model = write(tmp_path, "csv"), tmp_path / "m.bomkl"
     run = CliRunner().invoke(app, ["train", path, "-o", str(model), "--workers", "1", "--budget", "40"])
@@ -82,6 +83,7 @@ def test_train_with_workers(tmp_path):
         assert refused.exit_code == 2, refused.output
 
 
+@pytest.mark.slow
 def test_tables_and_weights_with_workers(tmp_path):
     rng = np.random.default_rng(0)
     frame = FRAME.assign(colour=rng.choice(["red", "blue"], N), weight=rng.integers(2, size=N))

@@ -1,5 +1,5 @@
 import pytest
-from benchmarks.common.brokers import MockKafka, NatsServer
+from tests.sources.brokers import MockKafka, NatsServer
 
 
 @pytest.fixture(params=[pytest.param("kafka", marks=pytest.mark.slow), "nats"])  # the mock cluster answers slowly

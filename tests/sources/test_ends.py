@@ -4,8 +4,8 @@ import asyncio
 import json
 
 import pytest
-from benchmarks.common.brokers import MockKafka, as_json, make_rows
 from tests.command_line import bomkl
+from tests.sources.brokers import MockKafka, as_json, make_rows
 
 from bomkl import modelfile
 from bomkl.sources import publishing

@@ -9,8 +9,8 @@ import time
 
 import numpy as np
 import pytest
-from benchmarks.common.brokers import as_json, make_rows
 from tests.command_line import bomkl
+from tests.sources.brokers import as_json, make_rows
 
 from bomkl import modelfile
 from bomkl.sources import SourceUrl, open_source
