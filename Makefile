@@ -4,15 +4,16 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 FORMATTED := $(wildcard cpp/*/*.?pp)
 COMMA := ,
-SOURCES := pyproject.toml CMakeLists.txt $(FORMATTED)
+LAB := $(wildcard lab/pyproject.toml)
+SOURCES := pyproject.toml $(LAB) CMakeLists.txt $(FORMATTED)
 
-.PHONY: demo test test-slow test-all odd-places lint tidy bench docs fuzz sanitize tsan how-to wheel arm clean
+.PHONY: demo test test-slow test-all odd-places lint tidy bench docs fuzz sanitize tsan mutants how-to wheel arm clean
 
 demo: $(INSTALLED) ## nine algorithms of the paper on a real data set
 	$(BIN)/bomkl demo
 
 TESTS ?=
-test: $(INSTALLED) ## the tests but for the slow ones, on two cores; TESTS=tests/test_cli.py for some of them
+test: $(INSTALLED) ## the tests but for the slow ones, on two cores; TESTS=tests/cli for some of them
 	$(BIN)/pytest -n 2 --dist worksteal -m "not slow" $(TESTS)
 
 test-slow: $(INSTALLED) ## the slow tests only
@@ -52,11 +53,8 @@ bench: $(INSTALLED) ## speed beside the machine's limits, NumPy, the targets and
 docs: $(INSTALLED) ## the documentation, in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-CORE_TESTS := tests/test_budget.py tests/test_instruction_sets.py tests/test_engine_against_reference.py \
-	tests/test_properties.py tests/test_sparse_rows.py tests/test_one_row.py tests/test_interrupts_and_threads.py \
-	tests/test_engine_memory.py tests/test_lines.py tests/test_rough_scores.py tests/auto/test_core.py \
-	tests/fuzz/test_arrays.py tests/fuzz/test_model_files.py tests/fuzz/test_streams.py
-THREAD_TESTS := tests/test_change.py tests/test_interrupts_and_threads.py tests/fuzz/test_threads.py
+CORE_TESTS := tests/budget tests/auto/test_core.py tests/fuzz/test_arrays.py tests/fuzz/test_model_files.py tests/fuzz/test_streams.py
+THREAD_TESTS := tests/_support/test_change.py tests/budget/test_interrupts_and_threads.py tests/fuzz/test_threads.py
 
 # $(call sanitized,NAME,SANITIZERS): an environment in .venv/NAME with such a build; other packages are those of .venv
 define sanitized
@@ -72,9 +70,19 @@ sanitize: $(INSTALLED) ## the tests of the core on a build with the address and 
 	$(call sanitized,sanitize,address$(COMMA)undefined)
 	BOMKL_FUZZ_LONGEST=1200 LD_PRELOAD="$(call library,asan) $(call library,ubsan)" ASAN_OPTIONS=detect_leaks=0 \
 		.venv/sanitize/bin/python -m pytest -q -s -n 0 -p no:cacheprovider --deselect \
-		tests/test_engine_memory.py::test_where_memory_runs_out_the_model_is_as_before $(CORE_TESTS)
+		tests/budget/test_engine_memory.py::test_where_memory_runs_out_the_model_is_as_before $(CORE_TESTS)
 
-how-to: $(INSTALLED) ## follow the pages on adding a learner and a kernel in a copy of the sources
+MUTANTS := build/mutants
+mutants: $(INSTALLED) ## change small modules line by line: tests must fail for each change; prints those that do not
+	rm -rf $(MUTANTS) && mkdir -p $(MUTANTS)/mutants/src && cp -r src tests pyproject.toml README.md $(MUTANTS)
+	cp $$($(BIN)/python -c "import bomkl._core as core; print(core.__file__)") $(MUTANTS)/src/bomkl
+	$(PYTHON) -m venv $(MUTANTS)/venv
+	$(BIN)/python -c "import site; print(site.getsitepackages()[0])" > $$($(MUTANTS)/venv/bin/python -c \
+		"import site; print(site.getsitepackages()[0])")/packages_of_the_project.pth
+	$(MUTANTS)/venv/bin/pip install --quiet mutmut==3.8.1
+	cd $(MUTANTS) && export PYTHONPATH=$(CURDIR)/$(MUTANTS)/mutants/src && venv/bin/mutmut run && venv/bin/mutmut results
+
+how-to: $(INSTALLED) ## follow the pages on adding learners, kernels and components in a copy of the sources
 	$(BIN)/python tests/how_to_add.py
 
 tsan: $(INSTALLED) ## the tests of threads and interrupts on a build with ThreadSanitizer
@@ -108,7 +116,7 @@ $(INSTALLED): $(SOURCES)
 	@echo "Setting up .venv: pip brings what bomkl needs, then compiles its core. This takes some minutes."
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --editable ".[dev]"
+	$(BIN)/pip install --editable ".[dev]" $(if $(LAB),--editable ./lab)
 	touch $@
 
 clean:

@@ -5,22 +5,22 @@ import contextlib
 import numpy as np
 
 from bomkl import modelfile
-from bomkl.serve.ledger import Ledger
-from bomkl.serve.log import Log
+from bomkl.serve.folder.snapshots import Snapshots
+from bomkl.serve.folder.start import Start, catch_up, newest, set_up
+from bomkl.serve.requests.ledger import Ledger
+from bomkl.serve.requests.service import ServiceSettings
+from bomkl.serve.requests.work import Work
 from bomkl.serve.server import open_service
-from bomkl.serve.service import ServiceSettings
-from bomkl.serve.snapshots import Snapshots
-from bomkl.serve.start import Start, catch_up, newest, set_up
-from bomkl.serve.work import Work
+from bomkl.serve.storage.log import Log
 
 START = Start(budget=8)
 
 
-def write_log(folder, sizes=(80, 60, 60), snapshots=(), close=True):
+def write_log(folder, sizes=(80, 60, 60), snapshots=(), close=True, start=START):
     """Write entries of some sizes, a key, a row that waits for its label, and snapshots after some entries."""
     folder.mkdir(parents=True, exist_ok=True)
     log = Log(str(folder))
-    set_up(str(folder), log, START, None)
+    set_up(str(folder), log, start, None)
     ledger = Ledger(log, 10, True)
     rng = np.random.default_rng(0)
     for number, size in enumerate(sizes, 1):

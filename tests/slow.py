@@ -4,6 +4,8 @@ import pytest
 
 
 def slow_but(quick, cases):
-    """Mark all cases as slow but for the quick ones."""
-    assert set(quick) <= set(cases)
-    return [case if case in quick else pytest.param(case, marks=pytest.mark.slow) for case in cases]
+    """Mark all cases as slow but for the quick ones; a case of several parameters is a tuple."""
+    cases = list(cases)
+    assert all(case in cases for case in quick)
+    marks = {True: (), False: pytest.mark.slow}
+    return [pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=marks[case in quick]) for case in cases]

@@ -1,10 +1,7 @@
 """AutoMKL on Dask: the same bits whatever happens to the workers, every row once, errors that name the partition."""
 
-import multiprocessing
 import os
 import pickle
-import signal
-import sys
 import warnings
 from itertools import pairwise
 from pathlib import Path
@@ -16,14 +13,12 @@ from numpy.testing import assert_array_equal
 from sklearn.datasets import make_classification, make_friedman1
 
 ROOT = Path(__file__).parents[1]
-if not (ROOT / "benchmarks").is_dir():
-    pytest.skip("no benchmarks in this installation", allow_module_level=True)
-sys.path.insert(0, str(ROOT))
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 import dask.array as da  # noqa: E402
 import dask.dataframe as dd  # noqa: E402
-from benchmarks import dask_kills  # noqa: E402
+
+dask_kills = pytest.importorskip("bomkl_lab.benchmarks.dask_kills")
 
 from bomkl import AutoMKLClassifier as Local  # noqa: E402
 from bomkl import modelfile  # noqa: E402
@@ -183,7 +178,7 @@ def test_a_row_may_be_repaired_only_where_rows_are_still_to_come():
 def test_a_column_that_holds_texts_in_one_partition_is_named(client):
     texts = FRAME[400:800].assign(c=FRAME["c"][400:800].astype(str).astype(object))
     parts = [dask.delayed(part) for part in (FRAME[:400], texts, FRAME[800:])]
-    message = r"Partition 1: the column 'c' holds texts, but numbers in partition 0. Convert it first, or declare"
+    message = r"Partition 1: the column 'c' holds strings, but numbers in partition 0. Convert it first, or declare"
     with pytest.raises(ValueError, match=message):
         AutoMKLClassifier(B, client, random_state=0).fit(parts)
 
@@ -362,17 +357,11 @@ def test_a_cluster_without_workers_is_not_waited_for_for_ever(monkeypatch):
         AutoMKLClassifier(B, client).fit(frames())
 
 
-def _dies_in_a_worker(number, rows, victim):
-    if number == victim and multiprocessing.parent_process() is not None:
-        os.kill(os.getpid(), signal.SIGKILL)  # as the kernel does where memory is short
-    return dask_kills.partition(number, rows)
-
-
 @pytest.mark.slow
 def test_a_partition_that_kills_its_workers_is_named(tmp_path):
     path = tmp_path / "checkpoint.bomkl"
     with dask.config.set({"distributed.scheduler.allowed-failures": 0}), dask_kills.cluster(1) as (_, client):
-        parts = [dask.delayed(_dies_in_a_worker)(number, 300, 1) for number in range(2)]
+        parts = [dask.delayed(dask_kills.partition)(0, 300), dask.delayed(os._exit)(9)]  # as where memory is short
         with pytest.raises(ValueError, match=r"Partition 1: workers died again and again .* memory"):
             AutoMKLClassifier(B, client, str(path), random_state=0).fit(parts, sample_weight="weight")
     assert not path.exists()

@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.slow import slow_but
 from typer.testing import CliRunner
 
 from bomkl.cli import app, reference
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-ELSEWHERE = {"adding-an-algorithm.md", "adding-a-data-set.md"}  # tests/experiments/test_adding_pages.py runs them
+ELSEWHERE = {"adding-an-algorithm.md", "adding-a-data-set.md"}  # tests/lab/experiments/test_adding_pages.py runs them
+SLOW = ("brokers.md", "serving.md", "streams.md")  # pages that start servers
 PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.glob("*.md") if page.name not in ELSEWHERE)]
 CODE = re.compile(r"^```(python|pycon|sh)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 NEEDS = {
@@ -35,11 +37,13 @@ PATH = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
 pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="the documentation is not part of this installation")
 
 
-def on_a_free_port(page: str) -> str:
-    """The text of a page with another port for its service, because something else may use the one that it names."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return page.replace("8471", str(probe.getsockname()[1]))
+def on_free_ports(page: str) -> str:
+    """The text of a page with other ports for its services, because something else may use those that it names."""
+    with socket.socket() as one, socket.socket() as other:
+        for probe, port in ((one, "8471"), (other, "8472")):
+            probe.bind(("127.0.0.1", 0))
+            page = page.replace(port, str(probe.getsockname()[1]))
+    return page
 
 
 def run_pycon(text: str, names: dict[str, Any], page: str) -> None:
@@ -65,7 +69,9 @@ def run_shell(text: str) -> None:
             assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", slow_but([page for page in PAGES if page.name not in SLOW], PAGES), ids=lambda page: page.name
+)
 def test_the_code_of_a_page_runs_from_top_to_bottom(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,7 +81,7 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(
         pytest.skip(f"{PROGRAMS[page.name]} is not installed")
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "__main__"}
-    text = on_a_free_port(page.read_text(encoding="utf-8"))
+    text = on_free_ports(page.read_text(encoding="utf-8"))
     for match in CODE.finditer(text):
         kind, code = match.groups()
         line = text[: match.start()].count("\n") + 1
@@ -103,7 +109,7 @@ def test_the_quick_start_can_be_pasted_into_the_prompt() -> None:
 
 
 def test_no_text_tells_to_install_from_an_index_that_has_no_bomkl() -> None:
-    folders = ("src", "docs", "examples", "benchmarks")
+    folders = ("src", "docs", "examples", "lab")
     texts = [path for folder in folders for kind in ("*.py", "*.md") for path in (ROOT / folder).rglob(kind)]
     assert len(texts) > 200
     wrong = re.compile(r"pip3? install (-\S+ )*['\"]?bomkl\b")
@@ -111,6 +117,7 @@ def test_no_text_tells_to_install_from_an_index_that_has_no_bomkl() -> None:
 
 
 def test_the_command_line_reference_is_that_of_the_code() -> None:
+    pytest.importorskip("bomkl_lab")  # the page has its commands, too
     written = (DOCS / "cli.md").read_text(encoding="utf-8")
     assert written == reference.reference(), "run: python -m bomkl.cli.reference > docs/cli.md"
 
@@ -146,7 +153,7 @@ def test_links_between_pages_lead_somewhere() -> None:
 
 
 def test_files_that_the_architecture_names_exist() -> None:
-    named = re.findall(r"`((?:src|cpp|tests)/[^`]*)`", (DOCS / "architecture.md").read_text(encoding="utf-8"))
+    named = re.findall(r"`((?:src|cpp|lab|tests)/[^`]*)`", (DOCS / "architecture.md").read_text(encoding="utf-8"))
     assert len(named) > 40
     assert [name for name in named if not (ROOT / name).exists()] == []
 
@@ -158,17 +165,21 @@ def test_every_page_is_in_the_navigation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "shown_only"),
+    ("name", "shown_only", "count"),
     [
-        ("peers", ["--seeds", "0"]),
-        ("drift", ["--methods"]),
-        pytest.param("unseen", ["--methods"], marks=pytest.mark.slow),
+        ("peers", ["--seeds", "0"], 2),
+        pytest.param("drift", ["--methods"], 1, marks=pytest.mark.slow),
+        pytest.param("unseen", ["--methods"], 1, marks=pytest.mark.slow),
+        pytest.param("defaults", ["--streams"], 2, marks=pytest.mark.slow),
     ],
 )
-def test_tables_of_benchmarks_are_those_of_the_stored_rows(name, shown_only):
-    command = [sys.executable, "-m", "bomkl", "bench", name, *shown_only, "--rows", f"docs/results/{name}.jsonl"]
+def test_tables_of_benchmarks_are_those_of_the_stored_rows(name, shown_only, count):
+    pytest.importorskip("bomkl_lab")
+    (rows,) = DOCS.glob(f"results/{name}.jsonl*")
+    command = [sys.executable, "-m", "bomkl", "bench", name, *shown_only, "--rows", str(rows)]
     printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    pages = [page.read_text(encoding="utf-8") for page in (DOCS / "auto-results.md", ROOT / "README.md")]
-    lines = [line for line in printed.splitlines() if line.startswith("|")]
-    assert len(lines) >= 8
-    assert [line for line in lines if not any(line in page for page in pages)] == []
+    tables = {table.split("|")[1]: table.strip() for table in re.findall(r"(?:^\|.*\n)+", printed, re.MULTILINE)}
+    pages = [page.read_text(encoding="utf-8") for page in (DOCS / "results.md", ROOT / "README.md")]
+    shown = {title: table for title, table in tables.items() if any(f"\n|{title}|" in page for page in pages)}
+    assert len(shown) == count
+    assert [title for title, table in shown.items() if not any(f"\n\n{table}\n\n" in page for page in pages)] == []

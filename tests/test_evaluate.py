@@ -128,3 +128,22 @@ def test_errors_do_not_depend_on_blocks_when_labels_come_one_after_another(size)
     *_, alone = progressive_validation(one, split(X, y, 1))
     *_, together = progressive_validation(grouped, split(X, y, size))
     assert together.error == alone.error
+
+
+def test_files_that_were_scanned_tell_how_many_rows_there_are(tmp_path):
+    from bomkl.streams import open_stream
+
+    path = tmp_path / "rows.csv"
+    path.write_text("a,label\n" + "1,x\n2,y\n" * 50)
+    stream = open_stream([str(path)])
+    assert stream.n_rows is None
+    stream.scan()
+    assert stream.n_rows == 100
+
+
+def test_a_bar_shows_the_error_so_far(capsys):
+    from bomkl._support.progress import learning_bar
+
+    with learning_bar(600, verbose=1, error=lambda: 0.125) as parts:
+        assert [part.stop for part in parts(0, 600)][-1] == 600
+    assert "error 0.125" in capsys.readouterr().err

@@ -1,7 +1,7 @@
 """What the "how to add" pages show works: headers compile as a part of the engine, a component joins the pool.
 
 `make how-to` also builds the headers and uses them; tests/test_docs.py runs the page on formats, and
-tests/experiments/test_adding_pages.py those on algorithms and data sets.
+tests/lab/experiments/test_adding_pages.py those on algorithms and data sets.
 """
 
 import shutil
@@ -10,26 +10,10 @@ import sys
 from importlib import util
 
 import pytest
-from tests.how_to_add import ROOT, add_to, apply_diff, blocks
-
-USE_COMPONENT = """
-import numpy as np
-from bomkl import AutoMKLClassifier, modelfile
-rng = np.random.default_rng(0)
-X = rng.normal(size=(300, 3))
-y = (X[:, 0] * X[:, 1] > 0).astype(int)
-whole = AutoMKLClassifier(budget=64, trees=False, random_state=0)
-margins = whole.score_and_learn(X, y)
-assert "gaussian normal 2" in whole.kernels_, whole.kernels_
-one_by_one = AutoMKLClassifier(budget=64, trees=False, random_state=0)
-for row, label in zip(X, y):
-    one_by_one.learn_one(row, label)
-np.testing.assert_array_equal(one_by_one.decision_function(X), whole.decision_function(X))
-modelfile.save(whole, "model.bomkl")
-np.testing.assert_array_equal(modelfile.load("model.bomkl").decision_function(X), whole.decision_function(X))
-"""
+from tests.how_to_add import ROOT, USE_AUTO, add_to, apply_diff, blocks
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 @pytest.mark.parametrize("page", ["adding-a-learner.md", "adding-a-kernel.md"])
 def test_what_a_page_adds_fits_the_engine(page, tmp_path):
@@ -56,13 +40,30 @@ def test_what_a_page_adds_fits_the_engine(page, tmp_path):
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-def test_a_component_of_the_page_joins_the_pool(tmp_path):
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+def test_a_function_of_the_page_fits_the_pool(tmp_path):
+    shutil.copytree(ROOT / "cpp", tmp_path / "cpp")
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    apply_diff(tmp_path, "adding-a-pool-kernel.md")
+    (tmp_path / "whole.cpp").write_text(
+        '#include "auto/features.hpp"\nauto* found = bomkl::automatic::AllPoolKernels::find("cauchy");\n',
+        encoding="utf-8",
+    )
+    command = ["g++", "-std=gnu++20", "-fsyntax-only", f"-I{tmp_path / 'cpp'}", str(tmp_path / "whole.cpp")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.slow
+def test_components_of_the_pages_join_the_pool(tmp_path):
     shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     core = util.find_spec("bomkl._core").origin
     shutil.copy(core, tmp_path / "src" / "bomkl")
     apply_diff(tmp_path, "adding-a-component.md")
+    apply_diff(tmp_path, "adding-a-pool-kernel.md", most=1)  # the others need a compiler
     # -S: without the editable installation of the project itself
     packages = [path for path in sys.path if path.endswith("site-packages")]
-    code = f"import sys; sys.path[:0] = [{str(tmp_path / 'src')!r}]; sys.path.extend({packages!r})\n{USE_COMPONENT}"
+    code = f"import sys; sys.path[:0] = [{str(tmp_path / 'src')!r}]; sys.path.extend({packages!r})\n{USE_AUTO}"
     done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -11,7 +11,7 @@ from sklearn.datasets import make_classification, make_friedman1
 from threadpoolctl import threadpool_limits
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, BudgetMKLClassifier, BudgetMKLRegressor, merge, modelfile
-from bomkl.auto.information import Information
+from bomkl.auto.components.information import Information
 from bomkl.learners import RBP, SPA, Projectron
 from bomkl.merging import _sum
 from bomkl.partitions import Job, PartitionError, drawn_rows, piece_sums, summary

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
@@ -15,6 +17,7 @@ from bomkl.learners import BOGD, BPAS, FOGD, PA, RBP, SPA, Forgetron, Perceptron
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 to_onnx = pytest.importorskip("bomkl.onnx").to_onnx
+_check_part = pytest.importorskip("bomkl.onnx.agreement")._check_part
 
 LEARNERS = [Perceptron(), PA(), SPA(), RBP(), Forgetron(), BOGD(), BPAS(), Projectron(), Projectron(0.1, True)]
 REGRESSION_LEARNERS = [PA(), SPA(), BOGD(), BPAS()]
@@ -238,6 +241,31 @@ def test_waves_of_rows_that_lie_far_out(size, dtype):
     assert_same(model.fit(X, labels(X / size, 2)), X, 1e-6)
 
 
+@pytest.mark.parametrize("drift", ["auto", "adapt"])
+def test_several_classes_along_a_stream(drift):
+    X = np.random.default_rng(0).normal(size=(3000, 4))
+    y = np.digitize(X[:, 0] + X[:, 1] * X[:, 2], [-0.5, 0.5])
+    model = AutoMKLClassifier(budget=100, drift=drift, random_state=0).partial_fit(X, y)
+    assert_same(model, X[-200:], 3e-5, tolerance=1e-4)
+
+
+def test_a_refused_export_says_which_tolerance_is_enough():
+    model = AutoMKLClassifier(budget=40, random_state=0).fit(rows(), labels(rows(), 3))
+    with pytest.raises(ValueError, match="The ONNX model would differ") as refused:
+        to_onnx(model, tolerance=1e-9)
+    enough = float(re.search(r"to_onnx\(estimator, tolerance=(.*?)\)", str(refused.value))[1])
+    assert 1e-9 < enough < 1e-3
+    assert to_onnx(model, tolerance=enough).graph.node
+
+
+def test_one_score_far_from_the_others_does_not_hide_a_difference():
+    scores = np.append(np.linspace(0, 1, 99), 10.0)
+    with pytest.raises(ValueError, match=r"differ from the estimator by 5e-05"):
+        _check_part(scores + 5e-5, scores, tolerance=1e-5)
+    _check_part(scores + 5e-6, scores, tolerance=1e-5)
+    _check_part(1e300 * scores, 1e300 * scores, tolerance=1e-5)
+
+
 def test_an_export_that_would_differ_is_refused():
     model = AutoMKLClassifier(budget=40, random_state=0).fit(rows(), labels(rows(), 2))
     with pytest.raises(ValueError, match=r"The ONNX model would differ from the estimator by .* tolerance=1e-13 times"):
@@ -268,3 +296,13 @@ def test_what_cannot_be_exported_is_refused():
         to_onnx(BudgetMKLRegressor())
     with pytest.raises(TypeError, match=r"to_onnx exports .* Got list instead"):
         to_onnx([])
+
+
+def test_an_outlier_among_the_stored_rows_does_not_hide_how_much_the_export_differs():
+    X = np.random.default_rng(0).normal(size=(76, 1))
+    y = np.sin(3 * X[:, 0]) + X[:, 0] ** 2
+    X[-1] = -1.3e7  # learned last, so its score is a small difference of large terms
+    model = BudgetMKLRegressor([Polynomial(2, 0.5, 1.0)], BPAS(C=0.1), budget=19, dtype="float64", random_state=0)
+    model.partial_fit(X, y)
+    with pytest.raises(ValueError, match="would differ from the estimator"):
+        to_onnx(model)

@@ -14,7 +14,7 @@ pytest.importorskip("river")
 import pandas as pd
 from river import checks, stream
 
-from bomkl import budget, river
+from bomkl import auto, budget, river
 from bomkl.kernels import Gaussian, Linear, Polynomial
 from bomkl.learners import BOGD, BPAS, NOGD, PA, RBP, SPA, Forgetron, Perceptron, Projectron
 from bomkl.tables.notices import TableWarning
@@ -77,7 +77,7 @@ def test_many_new_features_change_nothing_that_was_learned():
 
 
 def test_endless_new_features_need_no_more_memory(monkeypatch):
-    monkeypatch.setattr("bomkl.river.columns.MOST_COLUMNS", 16)
+    monkeypatch.setattr("bomkl.river.columns.MOST_COLUMNS_OF_RIVER", 16)
     model = river.BudgetMKLClassifier(KERNELS, budget=12, seed=1)
     frame = pd.DataFrame([{f"f{name}": float(name == row) for name in range(40)} for row in range(40)])
     for row in range(40):
@@ -290,6 +290,7 @@ def test_targets_that_are_no_finite_numbers_are_refused(target):
 AUTO = [river.AutoMKLClassifier, river.AutoMKLRegressor]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", AUTO, ids=["classifier", "regressor"])
 def test_rivers_checks_of_auto_models(kind):
@@ -458,3 +459,26 @@ def test_a_gap_in_the_first_row(kind):
     for i in range(12):
         model.learn_one({"a": None if i % 3 == 0 else float(i), "b": float(i % 2)}, i % 2)
     assert np.isfinite(predictions(model, [{"a": None, "b": 1.0}, {"a": 2.0}, {"b": math.nan}])).all()
+
+
+@pytest.mark.parametrize("kind", ["AutoMKLClassifier", "AutoMKLRegressor"])
+def test_what_a_row_of_numbers_lacks_is_zero_or_missing(kind):
+    rng = np.random.default_rng(0)
+    cells = rng.normal(5, 1, size=(120, 3))
+    rows = [dict(zip("abc", cell, strict=True)) for cell in cells.tolist()]
+    for row in rows[20::4]:
+        del row["b"]
+    for row in rows[60:]:
+        row["new"] = 1.0
+    targets = (cells[:, 0] > 5).astype(int).tolist()
+    models = {absent: getattr(river, kind)(80, seed=0, absent=absent) for absent in ("zero", "missing")}
+    models["table"] = getattr(auto, kind)(80, random_state=0)
+    for row, target in zip(rows, targets, strict=True):
+        for model in models.values():
+            model.learn_one(row if model is not models["table"] else [row], target)
+    zeros = [row | {"b": row.get("b", 0.0)} for row in rows]
+    assert [models["zero"].predict_one(row) for row in rows] == [models["zero"].predict_one(row) for row in zeros]
+    assert [models["missing"].predict_one(row) for row in rows] == models["table"].predict(rows).tolist()
+    assert "new" in models["missing"]._model.feature_names_in_
+    with pytest.raises(ValueError, match=r"'absent' parameter of AutoMKL.* must be one of"):
+        getattr(river, kind)(absent="gap")

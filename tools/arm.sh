@@ -30,7 +30,7 @@ cp -r src/bomkl "$work/package/"
 cp "$work"/cmake/_core*.so "$work/package/bomkl/_core.so"
 
 export PYTHONHOME=$work/system/usr PYTHONPATH=$work/package:$work/site QEMU_LD_PREFIX=$work/system PYTHONDONTWRITEBYTECODE=1
-core_tests="tests/test_instruction_sets.py tests/test_one_row.py tests/test_sparse_rows.py tests/auto/test_core.py"
+core_tests="tests/budget/test_instruction_sets.py tests/budget/test_one_row.py tests/budget/test_sparse_rows.py tests/auto/test_core.py"
 # QEMU raises floating-point flags inside OpenBLAS that real processors do not
 qemu-aarch64-static "$work/system/usr/bin/python$version" -m pytest -q -p no:cacheprovider \
   -W ignore::RuntimeWarning ${@:-$core_tests}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs `make demo` and `make test` at odd places, in copies of the sources that share the packages and the core of .venv:
-#   tools/odd_places.sh [PLACE...] [-- TESTS...]       for example: tools/odd_places.sh umlauts load -- tests/test_cli.py
+#   tools/odd_places.sh [PLACE...] [-- TESTS...]       for example: tools/odd_places.sh umlauts load -- tests/cli
 # fresh, the last place, installs everything anew, with spaces and umlauts in the path.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -45,7 +45,7 @@ copy_sources() {
 
 share_packages() { # the virtual environment of a copy
     "$python" -m venv --without-pip "$1/.venv"
-    printf '%s\n' "$1/src" "$packages" > "$(echo "$1"/.venv/lib/python*/site-packages)/odd_place.pth"
+    printf '%s\n' "$1/src" "$1/lab" "$packages" > "$(echo "$1"/.venv/lib/python*/site-packages)/odd_place.pth"
     cp "$core" "$1/src/bomkl/"
     for name in pytest bomkl; do
         printf '#!/bin/sh\nexec "$(dirname "$0")/python" -P -m %s "$@"\n' $name > "$1/.venv/bin/$name"

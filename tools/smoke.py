@@ -27,12 +27,10 @@ COMMANDS = (
     "eval rows.csv --label y --algorithm SPA --quiet",
     "convert rows.csv --label y -o rows.svm",
     "train rows.csv --label y --workers 1 -o partitions.bomkl --quiet",
-    "datasets list",
 )
 MODULES = (
     "combiners",
     "evaluate",
-    "experiments",
     "kernels",
     "learners",
     "merging",
@@ -42,7 +40,6 @@ MODULES = (
     "plots",
     "streams",
     "tables",
-    "theory",
 )
 
 

@@ -27,34 +27,41 @@ struct BoostedTrees {
     std::vector<double> base;                  // of the outputs
 };
 
+// Grows trees in steps, of which each takes about as long as a look at a few million codes; whoever makes one may fill in the
+// rows of the sample before the first step.
 class Booster {
 public:
     Booster(Sample sample, const Boosting& settings, std::uint64_t seed)
         : s_(std::move(sample)), with_(settings), draw_(seed, 0), rows_(s_.n), scratch_(s_.n), gradient_(s_.n),
-          curvature_(s_.n), f_(std::size_t(s_.n) * s_.outputs), p_(f_.size()) {
-        for (int j = 0; j < s_.d; ++j) {  // 64 bins tell enough; a column of fewer codes keeps them
-            const auto [low, high] = std::minmax_element(s_.column(j), s_.column(j) + s_.n);
-            if (s_.n == 0 || *low == *high) continue;
-            columns_.push_back(j);
-            shift_.push_back(*high < kBins ? 0 : *high < 2 * kBins ? 1 : 2);
-            sizes_.push_back((*high >> shift_.back()) + 1);
-        }
-        const std::size_t kept = columns_.size();
-        binned_.resize(std::size_t(s_.n) * kept);
-        for (std::size_t c = 0; c < kept; ++c)
-            for (int t = 0; t < s_.n; ++t) binned_[t * kept + c] = std::uint8_t(s_.column(columns_[c])[t] >> shift_[c]);
-        start();
-    }
+          curvature_(s_.n), f_(std::size_t(s_.n) * s_.outputs), p_(f_.size()) {}
 
     int trees() const { return with_.rounds * s_.outputs; }
     int grown() const { return int(out_.roots.size()); }
+    Sample& sample() { return s_; }
 
     void grow_one() {
-        const int k = grown() % s_.outputs;
-        if (k == 0)
-            for (int t = 0; t < s_.n; ++t)
-                means(f_.data() + std::size_t(t) * s_.outputs, s_.outputs, s_.task, p_.data() + std::size_t(t) * s_.outputs);
-        tree(k);
+        for (const int before = grown(); grown() == before;) step();
+    }
+
+    void step() {
+        switch (phase_) {
+            case Phase::look: look_at_column(); break;
+            case Phase::bin: bin_column(); break;
+            case Phase::pull: pull_some(); break;
+            case Phase::count: count_some(); break;
+            case Phase::split: split_best();
+        }
+    }
+
+    // About how much of all the work is done, from 0 to 1.
+    double share() const {
+        const double leaves = phase_ == Phase::split ? double(leaves_.size()) / with_.leaves : 0;
+        return trees() ? std::min(1.0, (grown() + 0.9 * leaves) / trees()) : 1.0;
+    }
+
+    std::size_t bytes() const {
+        return s_.columns.size() + binned_.size() + 8 * rows_.size() + 8 * gradient_.size() + 16 * f_.size() +
+               sizeof(Bin) * histograms_.size() + sizeof(Node) * out_.nodes.size() + sizeof(float) * out_.values.size();
     }
 
     const BoostedTrees& result() const { return out_; }
@@ -70,6 +77,38 @@ private:
         int used = 0, bin = 0;  // best split: which of the columns in use, and its last bin to the left
         int rows() const { return end - begin; }
     };
+
+    enum class Phase { look, bin, pull, count, split };
+
+    // 64 bins tell enough; a column of fewer codes keeps them.
+    void look_at_column() {
+        if (at_ < s_.d) {
+            const int j = at_++;
+            const auto [low, high] = std::minmax_element(s_.column(j), s_.column(j) + s_.n);
+            if (s_.n == 0 || *low == *high) return;
+            columns_.push_back(j);
+            shift_.push_back(*high < kBins ? 0 : *high < 2 * kBins ? 1 : 2);
+            sizes_.push_back((*high >> shift_.back()) + 1);
+        } else {
+            binned_.resize(std::size_t(s_.n) * columns_.size());
+            go_to(Phase::bin);
+        }
+    }
+
+    void bin_column() {
+        const std::size_t kept = columns_.size(), c = std::size_t(at_++);
+        if (c < kept) {
+            for (int t = 0; t < s_.n; ++t) binned_[t * kept + c] = std::uint8_t(s_.column(columns_[c])[t] >> shift_[c]);
+        } else {
+            start();
+            go_to(Phase::pull);
+        }
+    }
+
+    void go_to(Phase phase) {
+        phase_ = phase;
+        at_ = 0;
+    }
 
     void start() {
         std::vector<double>& base = out_.base;
@@ -90,15 +129,20 @@ private:
         for (int t = 0; t < s_.n; ++t) std::copy(base.begin(), base.end(), f_.begin() + std::size_t(t) * s_.outputs);
     }
 
-    void pull(int k) {
-        for (int t = 0; t < s_.n; ++t) {
-            const std::size_t at = std::size_t(t) * s_.outputs + k;
+    // Gradients of some rows; a round of trees, one an output, has the means from before it.
+    void pull_some() {
+        const int k = grown() % s_.outputs, end = std::min(s_.n, at_ + kPiece / s_.outputs + 1);
+        for (int t = at_; t < end; ++t) {
+            const std::size_t first = std::size_t(t) * s_.outputs, at = first + k;
+            if (k == 0) means(f_.data() + first, s_.outputs, s_.task, p_.data() + first);
             double g = p_[at] - s_.y[at], h = 1;
             if (s_.task == Task::huber) g = std::clamp(g, -kHuber, kHuber);
             if (!is_regression(s_.task)) h = std::max(p_[at] * (1 - p_[at]), 1e-6);
             gradient_[t] = float(s_.weight[t] * g);
             curvature_[t] = float(s_.weight[t] * h);
         }
+        at_ = end;
+        if (end == s_.n) plant();
     }
 
     // Columns that this tree may use, in order, and where the bins of each begin in a histogram.
@@ -118,10 +162,13 @@ private:
 
     // Row by row, so that one after another goes to different bins and need not wait for the sum before.
     void count(const Leaf& leaf) {
+        std::fill(bins(leaf.slot), bins(leaf.slot) + first_bin_.back(), Bin{});
+        count(leaf, leaf.begin, leaf.end);
+    }
+    void count(const Leaf& leaf, int begin, int end) {
         Bin* all = bins(leaf.slot);
-        std::fill(all, all + first_bin_.back(), Bin{});
         const std::size_t kept = columns_.size(), used = used_.size();
-        for (int i = leaf.begin; i < leaf.end; ++i) {
+        for (int i = begin; i < end; ++i) {
             const int r = rows_[i];
             const std::uint8_t* codes = binned_.data() + r * kept;
             const Bin row{gradient_[r], curvature_[r], 1.0f, 0.0f};
@@ -170,8 +217,9 @@ private:
         return divide_rows(rows_, leaf.begin, leaf.end, scratch_, [&](int r) { return codes[r] >> shift_[c] <= leaf.bin; });
     }
 
-    void add_up(Leaf& leaf) const {
-        for (int i = leaf.begin; i < leaf.end; ++i) leaf.G += gradient_[rows_[i]], leaf.H += curvature_[rows_[i]];
+    void add_up(Leaf& leaf) const { add_up(leaf, leaf.begin, leaf.end); }
+    void add_up(Leaf& leaf, int begin, int end) const {
+        for (int i = begin; i < end; ++i) leaf.G += gradient_[rows_[i]], leaf.H += curvature_[rows_[i]];
     }
 
     // Makes two leaves of one. Only the smaller of them is counted: what the larger has is the rest.
@@ -200,37 +248,57 @@ private:
         leaves_.push_back(right);
     }
 
-    void tree(int k) {
-        pull(k);
+    // Begins a tree that is one leaf.
+    void plant() {
         choose_columns();
         std::iota(rows_.begin(), rows_.end(), 0);
-        std::vector<Node>& nodes = out_.nodes;
-        const int root = int(nodes.size());
-        nodes.push_back({-1, 0});
-        leaves_.assign(1, Leaf{root, 0, s_.n});
-        add_up(leaves_[0]);
-        count(leaves_[0]);
-        find_split(leaves_[0]);
-        while (int(leaves_.size()) < with_.leaves) {
-            const auto best =
-                std::max_element(leaves_.begin(), leaves_.end(), [](const Leaf& a, const Leaf& b) { return a.gain < b.gain; });
-            if (best->gain <= 0) break;
+        root_ = int(out_.nodes.size());
+        leaves_.assign(1, Leaf{root_, 0, s_.n});
+        out_.nodes.push_back({-1, 0});
+        std::fill(bins(0), bins(0) + first_bin_.back(), Bin{});
+        go_to(Phase::count);
+    }
+
+    void count_some() {
+        Leaf& root = leaves_[0];
+        const int end = std::min(s_.n, at_ + kPiece * 8 / (int(used_.size()) + 1) + 1);
+        add_up(root, at_, end);
+        count(root, at_, end);
+        at_ = end;
+        if (end < s_.n) return;
+        find_split(root);
+        go_to(Phase::split);
+    }
+
+    void split_best() {
+        const auto best =
+            std::max_element(leaves_.begin(), leaves_.end(), [](const Leaf& a, const Leaf& b) { return a.gain < b.gain; });
+        if (int(leaves_.size()) < with_.leaves && best->gain > 0)
             split(*best);
-        }
+        else
+            finish();
+    }
+
+    void finish() {
+        const int k = grown() % s_.outputs;
         for (const Leaf& leaf : leaves_) {
             const double value = std::clamp(-with_.rate * leaf.G / (leaf.H + with_.ridge), -kLargestStep, kLargestStep);
-            nodes[leaf.node].next = std::int32_t(out_.values.size());
+            out_.nodes[leaf.node].next = std::int32_t(out_.values.size());
             out_.values.push_back(float(value));
             for (int i = leaf.begin; i < leaf.end; ++i) f_[std::size_t(rows_[i]) * s_.outputs + k] += double(float(value));
         }
-        out_.roots.push_back(root);
+        out_.roots.push_back(root_);
         out_.outputs.push_back(k);
+        go_to(Phase::pull);
     }
 
     static constexpr double kLeastCurvature = 1e-3, kLeastGain = 1e-9, kLargestStep = 1e6;
-    const Sample s_;
+    static constexpr int kPiece = 1 << 18;  // rows that a step looks at, of one output
+    Sample s_;
     const Boosting with_;
     Sequence draw_;
+    Phase phase_ = Phase::look;
+    int at_ = 0, root_ = 0;  // how far the phase is, and the first node of the tree
     std::vector<int> rows_, scratch_;
     std::vector<float> gradient_, curvature_;
     std::vector<double> f_, p_;

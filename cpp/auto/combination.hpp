@@ -30,6 +30,21 @@ struct CombinationState {  // the same with memory of its own, and the losses an
     Combination view() { return {components, stacks, w.data(), P.data(), weights.data(), log_final.data(), share}; }
 };
 
+// Scores of several classes, (rows, outputs), with mean zero.
+inline void centre_scores(double* S, std::size_t rows, int outputs) {
+    for (std::size_t i = 0; i < rows; ++i) {
+        double total = 0;
+        for (int k = 0; k < outputs; ++k) total += S[i * outputs + k];
+        for (int k = 0; k < outputs; ++k) S[i * outputs + k] -= total / outputs;
+    }
+}
+
+// Whether component i says what the one before it says, as experts that sleep do.
+inline bool repeats(const double* S, int i, int outputs) {
+    const double* own = S + std::size_t(i) * outputs;
+    return i > 0 && std::equal(own, own + outputs, own - outputs);
+}
+
 class Combiner {
 public:
     Combiner(Combination parts, int outputs, Task task)
@@ -47,7 +62,7 @@ public:
                 for (int k = 0; k < outputs_; ++k) f(j)[k] += c_.w[j * c_.components + i] * clipped_[i * outputs_ + k];
         std::fill(mix_.begin(), mix_.end(), 0.0);
         for (int i = 0; i < c_.components; ++i) {
-            means(S + std::size_t(i) * outputs_, outputs_, task_, p_.data());
+            if (!repeats(S, i, outputs_)) means(S + std::size_t(i) * outputs_, outputs_, task_, p_.data());
             for (int k = 0; k < outputs_; ++k) mix_[k] += c_.weights[i] * p_[k];
         }
         scores_of_means(mix_.data(), outputs_, task_, f(c_.stacks));
@@ -68,7 +83,7 @@ public:
         for (int j = 0; j < all; ++j) c_.log_final[j] = std::log((1 - c_.share) * final_[j] + c_.share / all);
 
         for (int i = 0; i < m; ++i) {
-            loss_[i] = point_loss(S + std::size_t(i) * outputs_, y, outputs_, task_);
+            loss_[i] = repeats(S, i, outputs_) ? loss_[i - 1] : point_loss(S + std::size_t(i) * outputs_, y, outputs_, task_);
             loss_sum[i] += weight * loss_[i];
             error_sum[i] += point_error(S + std::size_t(i) * outputs_, y, outputs_, task_);
         }
@@ -103,6 +118,9 @@ public:
             term(x_.data(), h);
         }
     }
+
+    // Losses of the components on the row learned last.
+    const std::vector<double>& losses() const { return loss_; }
 
     // Scores by stack j of the row that `score` was called with last; those of the mixture come after the stacks.
     const double* candidate(int j) { return f(j); }

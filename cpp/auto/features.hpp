@@ -7,51 +7,11 @@
 #include <cstddef>
 #include <vector>
 
-#include "auto/products.hpp"
+#include "auto/pool_kernels.hpp"
 
 namespace bomkl::automatic {
 
 constexpr float kRootHalf = 0.70710678118654752f;  // scales squares of normal scores to deviation 1
-
-enum class PoolKernel { gaussian, polynomial, laplacian };
-
-struct KernelMap {
-    PoolKernel kernel;
-    double scale;            // Gaussian: 1 / (2 sigma^2); polynomial: 1 / d; Laplacian: 1 / sigma
-    const float* landmarks;  // packed [tile][d][64]
-    const float* norms;      // squared lengths of the landmarks, as many as columns of the tiles
-    int n_landmarks, landmark_tiles, features;
-    const float* whiten;   // packed [tile][landmark][64]
-    int rank, rank_tiles;  // column `rank` of the features is the constant 1
-};
-
-// Kernel values of n rows against the landmarks, n at most kBlock: out (n, 64 * landmark_tiles).
-inline void kernel_values(const Primitives<float>& with, const KernelMap& map, const float* x, int n, float* out) {
-    const std::size_t width = std::size_t(map.landmark_tiles) * kTile;
-    const float scale = float(map.scale);
-    if (map.kernel == PoolKernel::laplacian) {
-        for (int t = 0; t < n; ++t)
-            with.city_block(x + std::size_t(t) * map.features, map.features, map.landmarks, map.landmark_tiles,
-                            out + t * width);
-        with.exp_many(out, n * width, -scale);
-        return;
-    }
-    multiply(with, x, map.features, n, map.features, map.landmarks, map.landmark_tiles, out, width);
-    for (int t = 0; t < n; ++t) {
-        float* row = out + t * width;
-        if (map.kernel == PoolKernel::polynomial) {
-            for (std::size_t j = 0; j < width; ++j) {
-                const float base = 1.0f + row[j] * scale;
-                row[j] = base * base;
-            }
-            continue;
-        }
-        float norm = 0;
-        for (int j = 0; j < map.features; ++j)
-            norm += x[std::size_t(t) * map.features + j] * x[std::size_t(t) * map.features + j];
-        with.gaussians(row, width, norm, map.norms, scale);
-    }
-}
 
 // How many rows of a matrix packed in tiles are not zero in each line of a tile: of a triangular one, half on average.
 using Depths = std::array<int, kTile / kLanes>;
@@ -78,7 +38,7 @@ inline std::vector<Depths> depths(const KernelMap& map) {
 inline void block_features(const Primitives<float>& with, const KernelMap& map, const std::vector<Depths>& depths,
                            const float* x, int n, float* values, float* out) {
     const std::size_t width = std::size_t(map.rank_tiles) * kTile, values_width = std::size_t(map.landmark_tiles) * kTile;
-    kernel_values(with, map, x, n, values);
+    map.values(with, map, x, n, values);
     for (int q = 0; q < map.rank_tiles; ++q) {
         const float* tile = map.whiten + std::size_t(q) * map.n_landmarks * kTile;
         if (n == 1)

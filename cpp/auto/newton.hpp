@@ -55,23 +55,13 @@ inline void current_means(const Component& m, int n, double* out) {
 }
 
 // V^T of the n rows of the open block, (width, 64) with zeros beyond column n, from V = L^-1 U.
-inline std::vector<float> gain_directions(const Primitives<float>& with, const Component& m, int n) {
+inline Buffer<float> gain_directions(const Primitives<float>& with, const Component& m, int n) {
     const std::size_t width = m.width();
-    std::vector<float> v_transposed(width * kTile);
-    double inverse[kBlock][kBlock] = {};
-    for (int t = 0; t < n; ++t) {
-        inverse[t][t] = 1;
-        for (int s = 0; s < t; ++s) {
-            const double factor = m.M[s * kBlock + t];
-            for (int u = 0; u <= s; ++u) inverse[t][u] -= factor * inverse[s][u];
-        }
-    }
-    Buffer<float> inverse_transposed(std::size_t(n) * kTile);
-    std::vector<float> u_transposed(width * n);
-    for (int s = 0; s < n; ++s)
-        for (int t = s; t < n; ++t) inverse_transposed.data()[std::size_t(s) * kTile + t] = float(inverse[t][s]);
+    const Buffer<float>::Raw raw;
+    Buffer<float> inverse(std::size_t(n) * kTile, raw), u_transposed(width * n, raw), v_transposed(width * kTile, raw);
+    with.invert(m.M, n, inverse.data());
     transpose(m.U, n, width, width, u_transposed.data(), n);
-    multiply(with, u_transposed.data(), n, int(width), n, inverse_transposed.data(), 1, v_transposed.data(), kTile);
+    multiply(with, u_transposed.data(), n, int(width), n, inverse.data(), 1, v_transposed.data(), kTile);
     return v_transposed;
 }
 
@@ -87,26 +77,21 @@ inline void close_block(const Primitives<float>& with, Component& m, int n, cons
     std::vector<double> w(m.outputs * width);
     current_means(m, n, w.data());
     std::copy(w.begin(), w.end(), m.w);
-    const std::vector<float> v_transposed = gain_directions(with, m, n);
+    const Buffer<float> v_transposed = gain_directions(with, m, n);
 
     // P -= V^T c V, on and above the diagonal; the rest is its mirror image, to the bit, and has to be. Learning shrinks an
     // error E of P with P itself, to (I - c v x^T) E (I - c v x^T)^T, but only where E is symmetric: the change v v^T is
     // symmetric whatever v is, so what makes P differ from its mirror image stays for ever, while P goes to zero. In the end v
     // = P^T x is no longer P x, and the change takes from P what is not there.
-    constexpr int kAtOnce = 48;  // rows whose change stays in the nearest cache until it is taken off
-    alignas(64) float change[kAtOnce * kTile], scaled[kTile * kTile];
+    alignas(64) float scaled[kTile * kTile];
     const auto tile = [&](int q) { return m.P + std::size_t(q) * m.rank * kTile; };
     for (int q = 0; q < m.tiles; ++q) {
         const int first = q * kTile, rows = std::min(m.rank, first + kTile);
         transpose(v_transposed.data() + std::size_t(first) * kTile, kTile, n, kTile, scaled, kTile);
         for (int t = 0; t < n; ++t)
             for (int i = 0; i < kTile; ++i) scaled[std::size_t(t) * kTile + i] *= float(m.c[t]);
-        for (int begin = 0; begin < rows; begin += kAtOnce) {
-            const int some = std::min(kAtOnce, rows - begin);
-            multiply(with, v_transposed.data() + std::size_t(begin) * kTile, kTile, some, n, scaled, 1, change, kTile);
-            const std::size_t at = (std::size_t(q) * m.rank + begin) * kTile;
-            for (int i = 0; i < some * kTile; ++i) m.P[at + i] = before[at + i] - change[i];
-        }
+        const Rows<float> directions = rows_of(v_transposed.data(), kTile, n);
+        with.subtract_inner(directions, rows, scaled, before + std::size_t(q) * m.rank * kTile, tile(q));
         float* diagonal = tile(q) + std::size_t(first) * kTile;
         for (int i = 1; i < rows - first; ++i)
             for (int j = 0; j < i; ++j) diagonal[std::size_t(i) * kTile + j] = diagonal[std::size_t(j) * kTile + i];

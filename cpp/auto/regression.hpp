@@ -176,6 +176,7 @@ private:
     }
 
     // U^T of the open block, packed [16 rows][rank][16], so that few rows take little time.
+    static int lines_of(int rows) { return (rows + kLanes - 1) / kLanes; }
     float* line_of(int row) const { return lines_->data() + std::size_t(row / kLanes) * rank_ * kLanes; }
 
     void need_lines() const {
@@ -188,7 +189,7 @@ private:
     void score_next(const Primitives<float>& with, const float* x, double* column, double* f) const {
         need_lines();
         float product[kBlock];
-        with.inner_lines(x, rank_, lines_->data(), (open_ + kLanes - 1) / kLanes, product);
+        with.inner_lines(x, width(), 1, rank_, lines_->data(), lines_of(open_), product, kBlock);
         for (int s = 0; s < open_; ++s) column[s] = double(product[s]);
         score_row(with, arrays(), open_, x, column, f);
         std::copy_n(column, open_, column_.data());
@@ -203,7 +204,7 @@ private:
         std::copy_n(x, width(), row);
         multiply(with, row, width(), 1, rank_, m.P, tiles_, U, width());
         for (int k = 0; k < rank_; ++k) line[k * kLanes + u % kLanes] = U[k];
-        with.inner_lines(x, rank_, line, 1, own);
+        with.inner_lines(x, width(), 1, rank_, line, 1, own, kBlock);
         std::vector<double> g(outputs_), p(outputs_);
         learn_row(with, m, u, column_.data(), double(own[u % kLanes]), f, y, weight, task, loosen, g.data(), p.data());
         open_ = u + 1;
@@ -216,13 +217,16 @@ private:
         means_.reset();
         Component m = arrays();
         const int last = open_ + fresh;
-        Buffer<float> transposed(std::size_t(rank_) * kTile);
-        alignas(64) float G[kBlock * kTile];
+        alignas(64) float G[kBlock * kTile];  // x_s P x_u in row s and the column of u
         std::vector<double> g(outputs_), p(outputs_);
         std::copy_n(F, fresh * width(), m.rows + open_ * width());
         multiply(with, m.rows + open_ * width(), width(), fresh, rank_, m.P, tiles_, m.U + open_ * width(), width());
-        transpose(m.rows + open_ * width(), fresh, rank_, width(), transposed.data(), kTile);
-        multiply(with, m.U, width(), last, rank_, transposed.data(), 1, G, kTile);
+        Buffer<float> line(std::size_t(rank_) * kLanes);
+        for (int begin = 0; begin < fresh; begin += kLanes) {
+            const int some = std::min(kLanes, fresh - begin);
+            transpose(m.rows + (open_ + begin) * width(), some, rank_, width(), line.data(), kLanes);
+            with.inner_lines(m.U, width(), open_ + begin + some, rank_, line.data(), 1, G + begin, kTile);
+        }
         for (int u = open_; u < last; ++u) {
             const int row = u - open_;
             double column[kBlock] = {};  // x_s P_s x_u for s < u

@@ -38,6 +38,9 @@ struct Sample {  // rows to grow from
         for (int t = 0; t < n; ++t)
             for (int j = 0; j < d; ++j) columns[std::size_t(j) * n + t] = codes[std::size_t(t) * d + j];
     }
+    // To be filled in.
+    Sample(const double* y, const double* weight, int n, int d, int outputs, Task task)
+        : n(n), d(d), columns(std::size_t(n) * d), y(y), weight(weight), outputs(outputs), task(task) {}
     const std::uint8_t* column(int j) const { return columns.data() + std::size_t(j) * n; }
 };
 

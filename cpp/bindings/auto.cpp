@@ -29,6 +29,10 @@ namespace {
 
 using namespace automatic;
 
+bool bind_all_finite(In<double, 1> x) {
+    return std::all_of(x.data(), x.data() + x.size(), [](double value) { return std::isfinite(value); });
+}
+
 void bind_matmul(In<float, 2> a, In<float, 3> packed, InOut<float, 2> out) {
     require(a.shape(1) == packed.shape(1) && packed.shape(2) == kTile && out.shape(0) == a.shape(0) &&
                 out.shape(1) == packed.shape(0) * kTile,
@@ -174,31 +178,15 @@ std::tuple<double, double, double> bind_round_units(int log_rows) {
     return {units.information, units.coarse, units.fine};
 }
 
-// Calls functions of the core, each with a tuple of arguments, and then updates a dict, all in one step for other threads and
-// for interrupts: the interpreter runs no code of its own meanwhile. False, with nothing done, where somebody may be reading
-// what is changed. The functions must not fail, and must keep the GIL.
-bool in_one_step(nb::object changed, nb::list calls, nb::dict holder, nb::dict updates) {
-    if (nb::cast<bool>(changed.attr("shared"))) return false;
-    for (nb::handle call : calls) {
-        const nb::object function = call[0], arguments = call[1];
-        if (PyObject* result = PyObject_CallObject(function.ptr(), arguments.ptr()))
-            Py_DECREF(result);
-        else
-            throw nb::python_error();
-    }
-    if (PyDict_Update(holder.ptr(), updates.ptr()) != 0) throw nb::python_error();
-    return true;
-}
-
 }  // namespace
 
 void bind_auto(nb::module_& m, const InstructionSet& (*chosen_set)()) {
     chosen = chosen_set;
     m.attr("BLOCK") = kBlock;
+    m.def("all_finite", &bind_all_finite, "x"_a, "Whether each of some numbers is finite.");
     m.def("matmul", &bind_matmul, "a"_a, "packed"_a, "out"_a,
           "Product of rows with a matrix packed in tiles of 64 columns; a row's result does not depend on the others.");
     m.def("normal_scores", &bind_normal_scores, "x"_a, "sorted_columns"_a, "table"_a, "mean"_a, "deviation"_a, "out"_a);
-    m.def("in_one_step", &in_one_step, "changed"_a, "calls"_a, "holder"_a, "updates"_a);
     m.def("linear_scores", &bind_linear_scores, "features"_a, "w"_a, "rank"_a, "out"_a);
     m.def("bend_targets", &bind_bend, "curve"_a, "targets"_a, "out"_a, "Scaled targets on a curved scale.");
     m.def("straighten_scores", &bind_straighten, "curve"_a, "scores"_a, "Undo `bend_targets`, in place.");

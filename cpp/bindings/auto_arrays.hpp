@@ -37,15 +37,16 @@ inline Columns columns_of(const In<double, 1>& mean, const In<double, 1>& deviat
             leading};
 }
 
-inline KernelMap kernel_map(int columns, int kernel, double scale, const In<float, 3>& landmarks, const In<float, 1>& norms,
-                            const In<float, 3>& whiten, int rank) {
-    require(kernel >= 0 && kernel <= int(PoolKernel::laplacian), "unknown kernel");
+inline KernelMap kernel_map(int columns, std::string_view kernel, double scale, const In<float, 3>& landmarks,
+                            const In<float, 1>& norms, const In<float, 3>& whiten, int rank) {
+    const KernelValues values = AllPoolKernels::find(kernel);
+    require(values, "cpp/auto/pool_kernels.hpp has no kernel of that name");
     require(landmarks.shape(1) == std::size_t(columns) && landmarks.shape(2) == kTile &&
                 norms.size() == landmarks.shape(0) * kTile && whiten.shape(2) == kTile && whiten.shape(1) <= norms.size() &&
                 rank >= 0 && std::size_t(rank) < whiten.shape(0) * kTile,
             "the shapes of a kernel map do not fit together");
-    return {PoolKernel(kernel),      scale,   landmarks.data(), norms.data(), int(whiten.shape(1)),
-            int(landmarks.shape(0)), columns, whiten.data(),    rank,         int(whiten.shape(0))};
+    return {values,        scale, landmarks.data(),    norms.data(), int(whiten.shape(1)), int(landmarks.shape(0)), columns,
+            whiten.data(), rank,  int(whiten.shape(0))};
 }
 
 inline Curve curve_of(const In<double, 1>& numbers) {

@@ -19,9 +19,17 @@ namespace bomkl {
 
 void bind_svmlight(nb::module_& m);
 void bind_auto(nb::module_& m, const InstructionSet& (*chosen_set)());
+void bind_class_means(nb::module_& m);
+void bind_hashed(nb::module_& m);
 void bind_wide(nb::module_& m);
 void bind_trees(nb::module_& m);
+void bind_geometry(nb::module_& m);
+void bind_components(nb::module_& m);
+void bind_combination(nb::module_& m);
 void bind_row_model(nb::module_& m);
+void bind_drift(nb::module_& m);
+void bind_network(nb::module_& m);
+void bind_growth(nb::module_& m);
 
 namespace {
 
@@ -163,9 +171,17 @@ NB_MODULE(_core, m) {
             ForkGate::instance().after_fork_in_child();
         },
         "Make the locks of all models fresh: their holders are not in this process.");
+    bind_class_means(m);
+    bind_hashed(m);
     bind_wide(m);
     bind_trees(m);
+    bind_geometry(m);
+    bind_components(m);
+    bind_combination(m);
     bind_row_model(m);
+    bind_drift(m);
+    bind_network(m);
+    bind_growth(m);
     m.def("instruction_sets", &available_sets, "Instruction sets of this build that this machine can run, best first.");
     m.def(
         "instruction_set", [] { return std::string(chosen_set().name); }, "The instruction set new engines use.");
@@ -179,4 +195,8 @@ NB_MODULE(_core, m) {
             chosen_set().double_precision->exp_many(x.data(), x.size(), 1);
         },
         "x"_a);
+    m.def(
+        "tanh_many",
+        [](nb::ndarray<float, nb::ndim<1>, nb::c_contig> x) { chosen_set().single_precision->tanh_many(x.data(), x.size()); },
+        "x"_a, "tanh of numbers, a multiple of 16, in place, as networks compute it.");
 }

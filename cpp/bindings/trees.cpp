@@ -65,11 +65,15 @@ public:
 using GrowingBoosted = Growing<Booster>;
 using GrowingForest = Growing<ForestGrower>;
 
-GrowingBoosted bind_grow_boosted(In<std::uint8_t, 2> codes, In<double, 2> y, In<double, 1> weight, int task, int rounds,
-                                 int leaves, int least_rows, double rate, double ridge, double columns, std::uint64_t seed) {
+void make_boosting(Boosting* place, int rounds, int leaves, int least_rows, double rate, double ridge, double columns) {
     require(rounds >= 0 && leaves >= 2 && least_rows >= 1 && ridge > 0, "the settings of boosting are out of range");
-    const Boosting settings{rounds, leaves, least_rows, rate, ridge, columns};
-    return {y, weight, rounds * int(y.shape(1)), std::make_unique<Booster>(sample_of(codes, y, weight, task), settings, seed)};
+    new (place) Boosting{rounds, leaves, least_rows, rate, ridge, columns};
+}
+
+GrowingBoosted bind_grow_boosted(In<std::uint8_t, 2> codes, In<double, 2> y, In<double, 1> weight, int task,
+                                 const Boosting& settings, std::uint64_t seed) {
+    return {y, weight, settings.rounds * int(y.shape(1)),
+            std::make_unique<Booster>(sample_of(codes, y, weight, task), settings, seed)};
 }
 
 auto boosted_result(const GrowingBoosted& growing) {
@@ -108,8 +112,9 @@ void bind_trees(nb::module_& m) {
         .def("until", &GrowingForest::until, "count"_a)
         .def_ro("trees", &GrowingForest::trees)
         .def("result", &forest_result);
-    m.def("grow_boosted", &bind_grow_boosted, "codes"_a, "y"_a, "weight"_a, "task"_a, "rounds"_a, "leaves"_a, "least_rows"_a,
-          "rate"_a, "ridge"_a, "columns"_a, "seed"_a);
+    nb::class_<Boosting>(m, "Boosting")
+        .def("__init__", &make_boosting, "rounds"_a, "leaves"_a, "least_rows"_a, "rate"_a, "ridge"_a, "columns"_a);
+    m.def("grow_boosted", &bind_grow_boosted, "codes"_a, "y"_a, "weight"_a, "task"_a, "settings"_a, "seed"_a);
     m.def("grow_forest", &bind_grow_forest, "codes"_a, "y"_a, "weight"_a, "task"_a, "trees"_a, "tries"_a, "least_rows"_a,
           "seed"_a);
     m.def("trees_are_sound", &bind_trees_are_sound, "nodes"_a, "roots"_a, "leaves"_a, "columns"_a);

@@ -17,6 +17,19 @@ bool add_multiple(T factor, const T* x, int n, T* y) {
     return !wrong;
 }
 
+template <class T>
+void adam(const T* gradients, std::size_t n, T rate, T* numbers, T* means, T* squares) {
+    using S = Simd<T>;
+    constexpr int W = S::width;
+    for (std::size_t i = 0; i + W <= n; i += W) {
+        const Vec<T> g = load<T>(gradients + i), m = load<T>(means + i), v = load<T>(squares + i);
+        const Vec<T> mean = m + T(0.1) * (g - m), square = v + T(0.001) * (g * g - v);
+        store<T>(means + i, mean);
+        store<T>(squares + i, square);
+        store<T>(numbers + i, load<T>(numbers + i) - rate * mean / (S::sqrt(square) + T(1e-7)));
+    }
+}
+
 // A double of 2^52 to 2^53 has no room for fractions: adding 1.5 times 2^52 rounds, and leaves the whole number in the bits.
 template <class T>
 void add_fixed(const T* values, std::size_t n, double units, std::int64_t* sums) {
@@ -64,6 +77,21 @@ void eliminate(const double* factors, int n, double* column) {
             store<double>(column + v, later);
         }
     }
+}
+
+template <class T>
+void invert(const double* factors, int n, T* out) {
+    alignas(64) double inverse[kTile][kTile] = {};
+    for (int t = 0; t < n; ++t) {
+        inverse[t][t] = 1;
+        for (int s = 0; s < t; ++s) {
+            const double factor = factors[s * kTile + t];
+            const int some = s / 8 * 8 + 8;  // zeros behind s, so that vectors are whole
+            for (int u = 0; u < some; ++u) inverse[t][u] -= factor * inverse[s][u];
+        }
+    }
+    for (int s = 0; s < n; ++s)
+        for (int t = 0; t < kTile; ++t) out[s * kTile + t] = t >= s ? T(inverse[t][s]) : T(0);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Exponentials, cosines and sines of many numbers.
+// Exponentials, hyperbolic tangents, cosines and sines of many numbers.
 #pragma once
 
 #include "primitives/primitives.hpp"
@@ -22,6 +22,25 @@ template <class T>
 void exp_many(T* values, std::size_t n, T factor) {
     constexpr int W = Simd<T>::width;
     for (std::size_t i = 0; i + W <= n; i += W) store<T>(values + i, exp_of<T>(load<T>(values + i) * factor));
+}
+
+// tanh(x) = (1 - e) / (1 + e) where e = exp(-2 |x|), with the sign of x. Below 1/2 that would lose digits: there it is a series
+// in x^2, interpolated at Chebyshev points, whose relative error is 1.4e-9.
+template <class T>
+void tanh_many(T* values, std::size_t n) {
+    using S = Simd<T>;
+    constexpr int W = S::width;
+    constexpr T series[] = {T(-0.33333332796632), T(0.13333225775496), T(-0.053933469147428), T(0.021470683031127),
+                            T(-0.0069429417578083)};
+    constexpr int last = sizeof(series) / sizeof(T) - 1;
+    for (std::size_t i = 0; i + W <= n; i += W) {
+        const Vec<T> x = load<T>(values + i), size = x < T(0) ? -x : x, square = x * x;
+        const Vec<T> e = exp_of<T>(T(-2) * size), far = (T(1) - e) / (T(1) + e);
+        Vec<T> p = broadcast<T>(series[last]);
+#pragma GCC unroll 8
+        for (int k = last - 1; k >= 0; --k) p = S::fma(p, square, broadcast<T>(series[k]));
+        store<T>(values + i, size < T(0.5) ? S::fma(p * square, x, x) : (x < T(0) ? -far : far));
+    }
 }
 
 template <class T>

@@ -17,8 +17,9 @@ inline constexpr int kRows = 4, kVectors = 2;
 #endif
 
 // Inner products of R rows with the 64 columns of a tile. Every sum runs over the features in order, whatever R is.
-template <class T, int R>
-void inner_tile(const T* x, std::size_t stride, const T* tile, int features, T* out, std::size_t out_stride) {
+// put(row, column, vector) takes the results.
+template <class T, int R, class Put>
+[[gnu::always_inline]] inline void inner_tile(const T* x, std::size_t stride, const T* tile, int features, Put put) {
     // one row alone leaves registers for more columns
     constexpr int W = Simd<T>::width, N = R == 1 && kVectors * 2 * W <= kTile ? kVectors * 2 : kVectors;
     for (int c = 0; c < kTile; c += N * W) {
@@ -38,7 +39,24 @@ void inner_tile(const T* x, std::size_t stride, const T* tile, int features, T* 
 #pragma GCC unroll 8
         for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
-            for (int v = 0; v < N; ++v) store<T>(out + r * out_stride + c + v * W, sum[r][v]);
+            for (int v = 0; v < N; ++v) put(r, c + v * W, sum[r][v]);
+    }
+}
+
+// The same for up to kRows rows.
+template <class T, class Put>
+[[gnu::always_inline]] inline void inner_few(const T* x, std::size_t stride, int n, const T* tile, int features, Put put) {
+    switch (n) {
+        case 1: return inner_tile<T, 1>(x, stride, tile, features, put);
+        case 2: return inner_tile<T, 2>(x, stride, tile, features, put);
+        case 3: return inner_tile<T, 3>(x, stride, tile, features, put);
+        case 4: return inner_tile<T, 4>(x, stride, tile, features, put);
+#if BOMKL_VECTOR_BYTES > 16
+        case 5: return inner_tile<T, 5>(x, stride, tile, features, put);
+        default: return inner_tile<T, 6>(x, stride, tile, features, put);
+#else
+        default: return;
+#endif
     }
 }
 
@@ -98,18 +116,8 @@ void inner_rows(const Rows<T>& rows, int begin, int n, const Tile<T>& of, T* out
         return;
     }
     const T* x = rows.x + begin * rows.stride;
-    switch (n) {
-        case 1: return inner_tile<T, 1>(x, rows.stride, tile, rows.features, out, out_stride);
-        case 2: return inner_tile<T, 2>(x, rows.stride, tile, rows.features, out, out_stride);
-        case 3: return inner_tile<T, 3>(x, rows.stride, tile, rows.features, out, out_stride);
-        case 4: return inner_tile<T, 4>(x, rows.stride, tile, rows.features, out, out_stride);
-#if BOMKL_VECTOR_BYTES > 16
-        case 5: return inner_tile<T, 5>(x, rows.stride, tile, rows.features, out, out_stride);
-        default: return inner_tile<T, 6>(x, rows.stride, tile, rows.features, out, out_stride);
-#else
-        default: return;
-#endif
-    }
+    inner_few<T>(x, rows.stride, n, tile, rows.features,
+                 [&](int r, int c, Vec<T> sum) { store<T>(out + r * out_stride + c, sum); });
 }
 
 // The same sums as of inner_tile, of fewer columns.
@@ -131,13 +139,46 @@ void inner_some_lines(const T* x, int features, const T* lines, T* out) {
         for (int v = 0; v < V; ++v) store<T>(out + n * kLanes + v * W, sum[n][v]);
 }
 
+// The same for R rows at a time, and for what is left by halves of R.
+template <class T, int R>
+void inner_line(const T* x, std::size_t stride, int n, int features, const T* line, T* out, std::size_t out_stride) {
+    constexpr int W = Simd<T>::width, V = kLanes / W;
+    for (; n >= R; n -= R, x += R * stride, out += R * out_stride) {
+        Vec<T> sum[R][V] = {};
+        for (int j = 0; j < features; ++j) {
+            Vec<T> z[V];
+#pragma GCC unroll 8
+            for (int v = 0; v < V; ++v) z[v] = load<T>(line + j * kLanes + v * W);
+#pragma GCC unroll 16
+            for (int r = 0; r < R; ++r) {
+                const Vec<T> b = broadcast<T>(x[r * stride + j]);
+#pragma GCC unroll 8
+                for (int v = 0; v < V; ++v) sum[r][v] = Simd<T>::fma(b, z[v], sum[r][v]);
+            }
+        }
+#pragma GCC unroll 16
+        for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+            for (int v = 0; v < V; ++v) store<T>(out + r * out_stride + v * W, sum[r][v]);
+    }
+    if constexpr (R > 1)
+        if (n > 0) inner_line<T, R / 2>(x, stride, n, features, line, out, out_stride);
+}
+
 template <class T>
-void inner_lines(const T* x, int features, const T* lines, int n_lines, T* out) {
+void inner_lines(const T* x, std::size_t stride, int n, int features, const T* lines, int n_lines, T* out,
+                 std::size_t out_stride) {
+    constexpr int V = kLanes / Simd<T>::width, R = V == 1 ? 16 : V == 2 ? 4 : 2;
     const std::size_t size = std::size_t(features) * kLanes;
-    int n = 0;
-    for (; n + 4 <= n_lines; n += 4) inner_some_lines<T, 4>(x, features, lines + n * size, out + n * kLanes);
-    for (; n + 2 <= n_lines; n += 2) inner_some_lines<T, 2>(x, features, lines + n * size, out + n * kLanes);
-    for (; n < n_lines; ++n) inner_some_lines<T, 1>(x, features, lines + n * size, out + n * kLanes);
+    if (n > 1) {
+        for (int l = 0; l < n_lines; ++l)
+            inner_line<T, R>(x, stride, n, features, lines + l * size, out + l * kLanes, out_stride);
+        return;
+    }
+    int l = 0;
+    for (; l + 4 <= n_lines; l += 4) inner_some_lines<T, 4>(x, features, lines + l * size, out + l * kLanes);
+    for (; l + 2 <= n_lines; l += 2) inner_some_lines<T, 2>(x, features, lines + l * size, out + l * kLanes);
+    for (; l < n_lines; ++l) inner_some_lines<T, 1>(x, features, lines + l * size, out + l * kLanes);
 }
 
 // The same sums again, without products with zeros, which do not change a bit.
@@ -173,6 +214,17 @@ void inner(const Rows<T>& rows, int begin, int end, const Tile<T>* tiles, int n_
             const int n = end - first < kRows ? end - first : kRows;
             inner_rows<T>(rows, first, n, tiles[q], out + first * stride + q * kTile, stride);
         }
+}
+
+// Results that are taken off stay in registers until then.
+template <class T>
+void subtract_inner(const Rows<T>& rows, int n, const T* tile, const T* from, T* out) {
+    for (int first = 0; first < n; first += kRows) {
+        const T* const some = from + std::size_t(first) * kTile;
+        T* const place = out + std::size_t(first) * kTile;
+        inner_few<T>(rows.x + first * rows.stride, rows.stride, n - first < kRows ? n - first : kRows, tile, rows.features,
+                     [&](int r, int c, Vec<T> sum) { store<T>(place + r * kTile + c, load<T>(some + r * kTile + c) - sum); });
+    }
 }
 
 template <class T>

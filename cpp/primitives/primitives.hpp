@@ -87,8 +87,12 @@ struct Primitives {
     void (*sum_lanes)(const T* lanes, int n_expansions, double* scores);
     // inner products of rows with tiles: out[row * stride + slot]
     void (*inner)(const Rows<T>&, int begin, int end, const Tile<T>*, int n_tiles, T* out, std::size_t stride);
-    // inner products of one row with lines of kLanes columns, packed one after another: out[line * kLanes + column]
-    void (*inner_lines)(const T* x, int features, const T* lines, int n_lines, T* out);
+    // out = from - inner products of n dense rows with a tile, all [row][column of the tile]; out may be `from`
+    void (*subtract_inner)(const Rows<T>&, int n, const T* tile, const T* from, T* out);
+    // inner products of n rows with lines of kLanes columns, packed one after another: out[row * stride + line * kLanes +
+    // column]
+    void (*inner_lines)(const T* x, std::size_t x_stride, int n, int features, const T* lines, int n_lines, T* out,
+                        std::size_t stride);
     // inner products of one row with a tile in which a line of kLanes columns has only zeros beyond its depth: out[column]
     void (*inner_depths)(const T* x, const T* tile, const int* depths, T* out);
     // out[slots[i]] += x * values[i]
@@ -148,7 +152,10 @@ struct Primitives {
     T (*weighted_sum)(const T* coef, const T* values, int n);
     // exp(factor x) of n numbers, a multiple of kLanes, in place
     void (*exp_many)(T* values, std::size_t n, T factor);
-    // likewise exp(-scale |x - z|^2) from the products of a row x with n rows z, and the squared lengths of x and of those
+    // tanh of n numbers, a multiple of kLanes, in place: off by at most 3e-7 of the value
+    void (*tanh_many)(T* values, std::size_t n);
+    // for n as above, exp(-scale |x - z|^2) from the products of a row x with n rows z, and the squared lengths of x and of
+    // those
     void (*gaussians)(T* products, std::size_t n, T norm, const T* norms, T scale);
     // sums of absolute differences of one row to n_tiles tiles of `features` values, packed one after another: out[slot]
     void (*city_block)(const T* x, int features, const T* tiles, int n_tiles, T* out);
@@ -157,6 +164,8 @@ struct Primitives {
     void (*waves)(const T* inner, const double* factors, int n, double amplitude, T* out);
     // y += factor * x; whether every y is finite
     bool (*add_multiple)(T factor, const T* x, int n, T* y);
+    // a step of Adam on n numbers, a multiple of kLanes, with the moments of their gradients, which move first
+    void (*adam)(const T* gradients, std::size_t n, T rate, T* numbers, T* means, T* squares);
     // sums += values in whole units, `units` to one; no value may have more than 2^51 units
     void (*add_fixed)(const T* values, std::size_t n, double units, std::int64_t* sums);
     // the sum of x[j] w[j] in kLanes interleaved parts
@@ -164,6 +173,9 @@ struct Primitives {
     // column[v] -= factors[s * kTile + v] * column[s] for all s < v < n, one s after another; `column` has room for kTile
     // numbers, and what is behind the first n may change
     void (*eliminate)(const double* factors, int n, double* column);
+    // the transposed inverse of the lower triangle with ones on its diagonal and factors[s * kTile + t] in row t, column s < t,
+    // both less than n; `out` has n rows of kTile numbers
+    void (*invert)(const double* factors, int n, T* out);
     // the same functions for numbers of single precision
     const Primitives<float>* single_precision;
 };

@@ -4,12 +4,29 @@
 # before they are handled is as little as can be, here and in `bomkl/__init__.py`; `signal` would import `enum` and more
 import _signal  # type: ignore[import-not-found]
 import os
+import sys
+
+
+class _PandasLater:
+    """Keeps scikit-learn from importing pandas: 65 MB and half a second that only tables need.
+
+    It takes pandas for a package that is not installed; whatever needs a table imports pandas itself.
+    """
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        """Refuse pandas while `sklearn.utils.fixes` is being imported, the only module that asks for it."""
+        if name == "pandas":
+            fixes = getattr(sys.modules.get("sklearn.utils.fixes"), "__spec__", None)
+            if getattr(fixes, "_initializing", False):
+                raise ImportError(name)
 
 
 def main() -> None:
     """Run the command line."""
     for number in (_signal.SIGINT, _signal.SIGTERM):
         _signal.signal(number, lambda received, frame: os._exit(128 + received))
+    sys.meta_path.insert(0, _PandasLater)
     from bomkl.cli import app
 
     app(prog_name="bomkl")

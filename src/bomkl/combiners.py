@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bomkl._validation import check_choice, check_open_unit, is_finite_number, parameter_error
+from bomkl._support.validation import check_choice, check_open_unit, is_finite_number, parameter_error
 
 CLASSIFICATION_LOSSES = ("hinge", "zero_one")
 REGRESSION_LOSSES = ("epsilon_insensitive", "squared")

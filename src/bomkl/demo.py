@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bomkl import paper
+from bomkl._support.progress import progress_bar
 from bomkl.auto import AutoMKLClassifier
 from bomkl.budget import BudgetMKLClassifier
 from bomkl.kernels import KernelLike
-from bomkl.progress import progress_bar
 
 CHUNK = 1000
 BAR_WIDTH = 40
@@ -50,7 +50,7 @@ def load_demo_data() -> tuple[NDArray[np.float32], NDArray[np.int8]]:
     (19020, 10)
     """
     with as_file(files("bomkl").joinpath("data/magic04.npz")) as path, np.load(path) as data:
-        return data["X"], data["y"]
+        return np.ascontiguousarray(data["X"]), data["y"]  # they are stored by columns, which takes less room
 
 
 def run_algorithm(name: str, X: NDArray[np.float32], y: NDArray[np.int8], advance: object = None) -> DemoRow:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from bomkl._validation import check_count
+from bomkl._support.validation import check_count
 
 _FIRST_REPORT = 64
 
@@ -152,6 +152,8 @@ class ProgressiveValidation:
         What an earlier validation of the same stream has counted. None: nothing yet.
     observe : callable or None, default=None
         Called with the predictions of some rows, made before the estimator learned from them.
+    watch : callable or None, default=None
+        Called with some rows, their labels, their margins and their errors, likewise.
     """
 
     def __init__(
@@ -162,10 +164,12 @@ class ProgressiveValidation:
         every: int | None = None,
         tally: Tally | None = None,
         observe: Callable[[NDArray[Any]], None] | None = None,
+        watch: Callable[[Any, NDArray[Any], NDArray[np.float64], NDArray[np.float64]], None] | None = None,
     ) -> None:
         if every is not None:
             check_count("progressive_validation", "every", every)
         self.estimator, self.classes, self.every, self.observe = estimator, classes, every, observe
+        self.watch = watch
         self.tally = tally or Tally(next_report=every or _FIRST_REPORT)
 
     def learn(self, X: Any, y: Any, sample_weight: Any = None) -> list[Progress]:
@@ -195,7 +199,10 @@ class ProgressiveValidation:
             known = getattr(self.estimator, "classes_", ())
             margins = np.asarray(self.estimator.score_and_learn(_rows_of(X, part), y[part], **options))
             grows = not getattr(self.estimator, "_declared", True)
-            tally.errors += float(row_errors(self.estimator, margins, y[part], known if grows else None).sum())
+            errors = row_errors(self.estimator, margins, y[part], known if grows else None)
+            tally.errors += float(errors.sum())
+            if self.watch is not None:
+                self.watch(_rows_of(X, part), y[part], margins, errors)
             tally.rows += stop - start
             start = stop
             if self.observe is not None:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bomkl._validation import check_count, check_finite, check_positive, parameter_error
+from bomkl._support.validation import check_count, check_finite, check_positive, parameter_error
 
 Matrix = NDArray[np.float64]
 

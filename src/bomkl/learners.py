@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from bomkl._validation import (
+from bomkl._support.validation import (
     check_bool,
     check_count,
     check_not_negative,
@@ -237,7 +237,7 @@ class FOGD(Learner):
     """Online gradient descent on random Fourier features of each kernel (Lu et al., 2016).
 
     The function of a kernel is a weighted sum of cosines and sines of the row at random frequencies. No row is stored,
-    and memory never grows. The loss is the hinge loss for classes and the squared loss for numbers. All kernels must
+    and memory never grows. The loss is the hinge loss for classes and the squared loss for regression. All kernels must
     have a Fourier transform: take those of `bomkl.kernels` that depend on a distance.
 
     Parameters
@@ -275,7 +275,7 @@ class NOGD(Learner):
 
     The first `budget` rows with a loss become support vectors, by kernel gradient descent. After that no row is stored
     or dropped: only the weights of the largest eigenvectors of their kernel matrix change. The loss is the hinge loss
-    for classes and the squared loss for numbers.
+    for classes and the squared loss for regression.
 
     Parameters
     ----------

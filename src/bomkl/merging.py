@@ -10,15 +10,18 @@ from typing import Any
 import numpy as np
 
 from bomkl.auto.blas import one_blas_thread
-from bomkl.auto.classifier import AutoMKLClassifier
-from bomkl.auto.combination import Combination
-from bomkl.auto.component import RoundsComponent
+from bomkl.auto.build import learner_of_rows
+from bomkl.auto.components.combination import Combination
+from bomkl.auto.components.component import RoundsComponent
+from bomkl.auto.components.information import Information, inverse, solution
 from bomkl.auto.constants import PRUNE_AT, STACK_RIDGES
-from bomkl.auto.estimator import AutoEstimator
-from bomkl.auto.geometry import Float
-from bomkl.auto.information import Information, inverse, solution
-from bomkl.auto.rounds import Origin, RoundLearner, hedged
-from bomkl.auto.sum_engine import newton_parts
+from bomkl.auto.estimators.classifier import AutoMKLClassifier
+from bomkl.auto.estimators.estimator import AutoEstimator
+from bomkl.auto.features.geometry import Float
+from bomkl.auto.growth.round_growth import RoundGrowthLearner
+from bomkl.auto.learner import Learner
+from bomkl.auto.rounds.engine import newton_parts
+from bomkl.auto.rounds.round_learner import Origin, RoundLearner, hedged
 from bomkl.budget import BudgetMKLClassifier, BudgetMKLRegressor
 from bomkl.budget.merging import merge_budget
 from bomkl.tables import TableEncoder
@@ -29,7 +32,8 @@ def merge(models: Sequence[Any]) -> Any:
 
     Auto models with ``update="rounds"``: copy one model, by pickle, `copy.deepcopy` or a model file, after it has
     learned from at least four budgets of rows. Let each copy learn from other rows. `merge` adds up what the copies
-    have learned. With the squared loss, each kernel then is what it would have learned from all these rows.
+    have learned. With the squared loss, each kernel then is what it would have learned from all these rows. Growing
+    trees and the network are those of the copy that has learned from most rows; they go on with the samples of all.
 
     Budget models: the result is an approximate mean of the models. It keeps the stored rows that matter most, as many
     as the budget allows, and is less accurate than one model that has learned from all rows.
@@ -153,19 +157,21 @@ def _merge_auto(models: list[Any]) -> Any:
     origin = origins[0]
     if not order:
         return merged
-    merged._learner = _merged([leaders[i] for i in order], origin)
+    rounds = _merged([leaders[i] for i in order], origin)
+    merged._learner = _merged_growth([models[i]._learner for i in order], rounds)
     if isinstance(merged, AutoMKLClassifier):
         merged._mistakes = origin.mistakes + sum(model._mistakes - origin.mistakes for model in models)
     return merged
 
 
 def _round_learner(model: Any, number: int) -> RoundLearner:
-    learner = model._learner
-    if not isinstance(learner, RoundLearner):
+    if not model._learner.merges:
         raise ValueError(
             f'Model {number} has update="{model.update}" and drift={model.drift!r}. Only models with '
-            'update="rounds" and drift=None can be merged.'
+            'update="rounds" can be merged.'
         )
+    learner = learner_of_rows(model._learner)
+    assert isinstance(learner, RoundLearner)
     if not learner.has_head:
         raise ValueError(
             f"Model {number} has learned from {learner.seen} rows, fewer than its budget of {model.budget}. Copy a "
@@ -199,6 +205,20 @@ def _merged(leaders: list[RoundLearner], origin: Origin) -> RoundLearner:
     out.error_rows = origin.error_rows + sum(leader.error_rows - origin.error_rows for leader in leaders)
     out.round_start, out.sums, out.origin, out.loaded, out._closed = out.seen, None, None, False, None
     return out
+
+
+def _merged_growth(learners: list[Learner], rounds: RoundLearner) -> Learner:
+    """Put the growth of the learner that has learned from most rows around merged rounds, with the samples of all."""
+    growing = [each for each in learners if isinstance(each, RoundGrowthLearner)]
+    if not growing:  # as in files up to version 0.2.0
+        return rounds
+    most = max(growing, key=lambda each: each.taken)
+    merged = copy.deepcopy(most)
+    merged.inner = rounds
+    for other in growing:
+        if other is not most and merged.core is not None and other.core is not None:
+            merged.core.take_rows_of(other.core)
+    return merged
 
 
 def _information(leader: RoundLearner, i: int) -> Information:

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bomkl import combiners, kernels, learners
-from bomkl._files import replacing
+from bomkl._support.files import replacing
 
 FORMAT_VERSION = 1
 _MAGIC = b"BOMKL\r\n\x1a"  # like PNG's: a transfer that changes line ends is noticed
@@ -123,7 +123,8 @@ def _pieces(model: Model) -> Iterator[Any]:
     header = json.dumps({"model": tree, "arrays": table}, allow_nan=False, separators=(",", ":")).encode()
     size = sum(array.nbytes for array in arrays)
     digest = hashlib.sha256()
-    for piece in (_PREFIX.pack(_MAGIC, FORMAT_VERSION, len(header), size), header, *map(_raw, arrays)):
+    pieces: tuple[Any, ...] = (_PREFIX.pack(_MAGIC, FORMAT_VERSION, len(header), size), header, *arrays)
+    for piece in pieces:
         digest.update(piece)
         yield piece
     yield digest.digest()
@@ -198,14 +199,12 @@ def _arrays(table: Any, data: memoryview) -> list[NDArray[Any]]:
     return arrays
 
 
-def _raw(array: NDArray[Any]) -> Any:
-    return array.reshape(-1).view(np.uint8).data
-
-
 # Values that JSON lacks are objects with one key that starts with "$".
 
 
 def _encode(value: Any, where: str, arrays: list[NDArray[Any]]) -> Any:
+    if isinstance(value, np.ndarray):
+        return _encode_array(value, where, arrays)
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, bool | int | str):
@@ -216,8 +215,6 @@ def _encode(value: Any, where: str, arrays: list[NDArray[Any]]) -> Any:
         return [_encode(item, f"{where}[{at}]", arrays) for at, item in enumerate(value)]
     if isinstance(value, tuple):
         return {"$tuple": _encode(list(value), where, arrays)}
-    if isinstance(value, np.ndarray):
-        return _encode_array(value, where, arrays)
     if isinstance(value, Mapping):
         if all(isinstance(key, str) and not key.startswith("$") for key in value):
             return {key: _encode(item, f"{where}.{key}", arrays) for key, item in value.items()}
@@ -253,7 +250,7 @@ def _encode_array(array: NDArray[Any], where: str, arrays: list[NDArray[Any]]) -
         if not all(isinstance(item, str) for item in array.ravel()):
             raise ModelFileError(f"{where} is an array of objects that are not strings, which a model file cannot hold")
         return {"$strings": [list(array.shape), array.ravel().tolist()]}
-    little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).reshape(array.shape)
+    little = np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
     if little.dtype.str not in _DTYPES:
         raise ModelFileError(f"{where} is an array of type {array.dtype}, which a model file cannot hold")
     arrays.append(little)
@@ -341,12 +338,12 @@ def _not_finite(value: Any, where: str) -> str | None:
 
 
 def _is_finite(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind != "f" or bool(np.isfinite(value).all())
     if isinstance(value, dict):
         return all(map(_is_finite, value.values()))
     if isinstance(value, list | tuple):
         return all(map(_is_finite, value))
-    if isinstance(value, np.ndarray):
-        return value.dtype.kind != "f" or bool(np.isfinite(value).all())
     return not isinstance(value, float | np.floating) or math.isfinite(value)
 
 

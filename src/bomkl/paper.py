@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from bomkl._validation import did_you_mean
+from bomkl._support.validation import did_you_mean
 from bomkl.budget import BudgetMKLClassifier
 from bomkl.combiners import Combiner, Hedge, Uniform
 from bomkl.kernels import KernelLike, paper_gaussians

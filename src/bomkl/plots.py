@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
-from bomkl._extras import install_hint
+from bomkl._support.extras import install_hint
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,7 +71,7 @@ def plot_progress(records: Sequence[Record]) -> Figure:
     >>> len(figure.axes)
     3
     """
-    figure = _new_figure((8.0, 8.0))
+    figure = new_figure((8.0, 8.0))
     error, weights, support = figure.subplots(3, 1, sharex=True)
     plot_error(records, ax=error)
     plot_kernel_weights(records, ax=weights)
@@ -97,7 +97,7 @@ def plot_error(records: Sequence[Record], ax: Axes | None = None) -> Figure:
     -------
     matplotlib.figure.Figure
     """
-    figure, ax = _axes(ax)
+    figure, ax = new_axes(ax)
     rows, errors = _column(records, "rows"), _column(records, "error")
     ax.plot(rows, _column(records, "error_since_last"), color="0.7", marker=".", label="since the last record")
     ax.plot(rows, errors, color="C0", marker=".", label="so far")
@@ -156,7 +156,7 @@ def plot_kernels(estimator: Any, ax: Axes | None = None) -> Figure:
     -------
     matplotlib.figure.Figure
     """
-    figure, ax = _axes(ax)
+    figure, ax = new_axes(ax)
     weights = np.atleast_2d(estimator.kernel_weights_).mean(axis=0)
     support = np.atleast_2d(estimator.n_support_).sum(axis=0)
     names = [f"{kernel} ({count} SVs)" for kernel, count in zip(estimator.kernels_, support, strict=True)]
@@ -191,7 +191,7 @@ def plot_decision(estimator: Any, X: Any, y: Any, ax: Axes | None = None, resolu
     X, y = np.asarray(X, dtype=np.float64), np.asarray(y)
     if X.ndim != 2 or X.shape[1] != 2:
         raise ValueError(f"A decision surface needs rows of two features. Got an array of shape {X.shape} instead.")
-    figure, ax = _axes(ax)
+    figure, ax = new_axes(ax)
     margin = 0.1 * np.maximum(np.ptp(X, axis=0), 1e-12)
     low, high = X.min(axis=0) - margin, X.max(axis=0) + margin
     across, up = np.meshgrid(*(np.linspace(low[side], high[side], resolution) for side in (0, 1)))
@@ -251,7 +251,7 @@ def wilson_interval(share: Any, rows: Any) -> tuple[Any, Any]:
 
 
 def _plot_kernels(records: Sequence[Record], name: str, title: str, ax: Axes | None) -> Figure:
-    figure, ax = _axes(ax)
+    figure, ax = new_axes(ax)
     rows = _column(records, "rows")
     kernels = records[0].kernels
     if any(record.kernels != kernels for record in records):
@@ -287,14 +287,16 @@ def _finish(ax: Axes, title: str, rows: Any) -> None:
         )  # beside the last values
 
 
-def _axes(ax: Axes | None) -> tuple[Figure, Axes]:
+def new_axes(ax: Axes | None) -> tuple[Figure, Axes]:
+    """Return axes to draw into, those given or new ones, and their figure."""
     if ax is not None:
         return cast("Figure", ax.figure), ax
-    figure = _new_figure((8.0, 4.0))
+    figure = new_figure((8.0, 4.0))
     return figure, figure.subplots()
 
 
-def _new_figure(size: tuple[float, float]) -> Figure:
+def new_figure(size: tuple[float, float]) -> Figure:
+    """Make a figure of some inches."""
     # A figure of its own, not one of pyplot's: it needs no screen, and nobody has to close it.
     try:
         from matplotlib.figure import Figure

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
+
+from bomkl.tables.notices import TableWarning
 
 MOST_FOR_AUC = 5_000_000  # rows: more would take too much memory, and change no digit that matters
 _SMALLEST = 1e-15  # probability that a log loss takes for less
@@ -64,7 +68,9 @@ class _ClassScores:
     def add(self, X: Any, y: NDArray[Any], weight: NDArray[np.float64]) -> None:
         predicted = np.asarray(self.estimator.predict(X))
         probabilities = hasattr(self.estimator, "predict_proba")
-        scores = np.asarray(self.estimator.predict_proba(X) if probabilities else self.estimator.decision_function(X))
+        with _told_before():
+            scores = self.estimator.predict_proba(X) if probabilities else self.estimator.decision_function(X)
+        scores = np.asarray(scores)
         self.weight += float(weight.sum())
         self.right += float(weight[predicted == y].sum())
         self.pairs.update(zip(y.tolist(), predicted.tolist(), strict=True))
@@ -124,7 +130,8 @@ class _NumberScores:
         self.absolute += float((weight * np.abs(difference)).sum())
         self.squared += float((weight * difference**2).sum())
         if hasattr(self.estimator, "predict_interval"):
-            low, high = np.asarray(self.estimator.predict_interval(X, coverage=COVERAGE)).T
+            with _told_before():
+                low, high = np.asarray(self.estimator.predict_interval(X, coverage=COVERAGE)).T
             self.inside += float(weight[(low <= y) & (y <= high)].sum())
             self.width += float((weight * (high - low)).sum())
         self.rows += len(y)
@@ -149,6 +156,14 @@ class _NumberScores:
             found[f"coverage of {COVERAGE:.0%} intervals"] = _share(self.inside, self.weight)
             found["mean width of intervals"] = _share(self.width, self.weight)
         return found
+
+
+@contextmanager
+def _told_before() -> Iterator[None]:
+    """Ignore warnings about rows that were predicted before: each counts how many rows it is about."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TableWarning)
+        yield
 
 
 def _share(part: float, whole: float) -> float | None:

@@ -8,14 +8,15 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_moons
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss
 
 from bomkl import AutoMKLClassifier, modelfile
-from bomkl._extras import install_hint
-from bomkl.auto.combination import Combination
-from bomkl.auto.constants import ADDITIVE, KERNELS, NARROW
-from bomkl.auto.pruning import best_few, components_to_drop
-from bomkl.auto.trees import TREES
+from bomkl._support.extras import install_hint
+from bomkl.auto.components.combination import Combination
+from bomkl.auto.components.pruning import best_few, components_to_drop
+from bomkl.auto.features.pool_kernels import ADDITIVE, KERNELS, NARROW
+from bomkl.auto.trees.trees import TREES
 
 KERNEL_NAMES = tuple(choice.name for choice in KERNELS)
 
@@ -70,7 +71,7 @@ class TestLearning:
         sizes = []
         for begin in range(0, 3000, 250):
             auto.partial_fit(X[begin : begin + 250], y[begin : begin + 250])
-            sizes.append(auto.nbytes_)
+            sizes.append(auto._learner.inner.nbytes)
             assert len(auto.support_vectors_) <= 40
         assert max(sizes[1:]) < 1.05 * min(sizes[1:])  # the first call ends after pruning; later ones grow trees anew
 
@@ -185,7 +186,7 @@ class TestInsight:
         assert len(auto.kernels_) == len(auto.kernel_weights_) == len(auto.component_errors_) == len(auto.n_support_)
         assert auto.kernel_weights_.sum() == pytest.approx(1)
         assert (auto.kernel_weights_ >= 0).all()
-        living = {each.name for each in auto._learner.components}
+        living = {each.name for each in auto._learner.leader.components}
         kept = ["linear", *(name for name in (ADDITIVE, *TREES) if name in living)]
         assert np.count_nonzero(auto.n_support_) == (4 if living & set(TREES) else 5)  # after pruning
         assert_array_equal(auto.kernel_weights_ > 0, (auto.n_support_ > 0) | np.isin(auto.kernels_, kept))
@@ -211,7 +212,7 @@ class TestInsight:
 
     def test_beside_trees_at_most_two_kernels_with_half_of_the_budget_go_on(self):
         X, y = moons()
-        learner = model().fit(X, y)._learner
+        learner = model().fit(X, y)._learner.leader
         living = {each.name for each in learner.components}
         assert living & set(TREES)
         kernels = [i for i, name in enumerate(learner.names) if name in KERNEL_NAMES]
@@ -220,7 +221,7 @@ class TestInsight:
             kernels[::-1],
             sorted(kernels, key=lambda i: learner.names[i] not in NARROW),
         )
-        learner.components = model().partial_fit(X[:100], y[:100])._learner.components  # before pruning
+        learner.components = model().partial_fit(X[:100], y[:100])._learner.leader.components  # before pruning
         for order in orders:
             kept = [learner.components[i].name for i in best_few(learner.components, order)]
             assert len(kept) == 4
@@ -232,7 +233,7 @@ class TestInsight:
     @pytest.mark.parametrize("trees", [True, False])
     def test_kernels_of_least_loss_and_trees_that_matter_go_on(self, trees):
         X, y = moons()
-        components = model(trees=trees).partial_fit(X[:100], y[:100])._learner.components  # before pruning
+        components = model(trees=trees).partial_fit(X[:100], y[:100])._learner.leader.components  # before pruning
         combination = Combination.of(len(components))
         kernels = [i for i, each in enumerate(components) if each.name in KERNEL_NAMES]
         best = [i for i in kernels if components[i].name not in NARROW][: 4 if trees else 5]
@@ -279,12 +280,6 @@ class TestInsight:
         others = sum(explanation.kernels.get(name, 0.0) for name in ("linear", ADDITIVE, *TREES))
         assert explanation.rows.sum() == pytest.approx(parts - others)
 
-    def test_explain_takes_one_row(self):
-        X, y = moons()
-        auto = model().fit(X, y)
-        with pytest.raises(ValueError, match=r"one row at a time. Got 2 rows"):
-            auto.explain(X[:2])
-
     def test_explain_of_several_classes_is_that_of_the_likeliest(self):
         X, y = load_digits(return_X_y=True)
         explanation = model().fit(X[:400], y[:400]).explain(X[401])
@@ -320,6 +315,20 @@ class TestEstimator:
         assert list(auto.feature_names_in_) == ["left", "right"]
         assert_array_equal(auto.predict(frame) == "yes", model().fit(X, y).predict(X) == 1)
         assert auto.explain(frame[:1]).margin == pytest.approx(auto.decision_function(frame[:1])[0])
+
+    def test_explains_a_series_by_its_names(self):
+        X, y = moons()
+        frame = pd.DataFrame(X, columns=["left", "right"]).assign(side=np.where(X[:, 0] > 0, "east", "west"))
+        for columns in (["left", "right"], ["left", "right", "side"]):
+            auto = model().fit(frame[columns], y)
+            expected = auto.explain(frame[columns][:1])
+            for row in (frame[columns].iloc[0], frame[columns[::-1]].iloc[0]):
+                assert auto.explain(row).margin == expected.margin
+
+    @pytest.mark.parametrize("name", ["feature_importances_", "feature_importances_std_"])
+    def test_importances_need_a_fitted_model(self, name):
+        with pytest.raises(NotFittedError):
+            getattr(model(), name)
 
     def test_fit_forgets(self):
         X, y = moons()
@@ -359,3 +368,17 @@ def test_classes_that_come_late_have_no_lasting_cost():
         scores = model.score_and_learn(X, y, classes=classes)
         errors.append(np.mean((scores.argmax(axis=1) != y)[800:]))
     assert errors[0] < errors[1] + 0.01
+
+
+@pytest.mark.parametrize("rows", [1, 16])
+def test_rows_that_need_no_look_are_learned_from_as_others_are(rows: int) -> None:
+    X = np.random.default_rng(0).normal(size=(120, 3))
+    y = (X[:, 0] * X[:, 1] > 0).astype(np.int64)
+    plain, other = (AutoMKLClassifier(budget=20, random_state=0).partial_fit(X[:20], y[:20]) for _ in range(2))
+    for begin in range(20, len(y), rows):
+        part = slice(begin, begin + rows)
+        margins = plain.score_and_learn(X[part], y[part])
+        assert_array_equal(margins, other.score_and_learn(X[part], y[part].tolist()))
+    assert plain.mistakes_ == other.mistakes_ > 0
+    assert vars(plain)["_order"] == vars(other)["_order"]
+    assert_array_equal(plain.decision_function(X), other.decision_function(X.tolist()))

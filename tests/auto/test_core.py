@@ -5,12 +5,20 @@ import pytest
 from scipy.special import expit
 
 from bomkl import _core
-from bomkl.auto.combination import Combination
+from bomkl.auto.components.combination import Combination
+from bomkl.auto.components.newton import fitted_regression
 from bomkl.auto.constants import SHARE
-from bomkl.auto.features import KERNELS, KernelFeatures, city_block_distances, median_distance, squared_distances
-from bomkl.auto.fit import ridge_fit, softmax
-from bomkl.auto.geometry import Geometry, packed
-from bomkl.auto.newton import fitted_regression
+from bomkl.auto.features.features import KernelFeatures
+from bomkl.auto.features.geometry import Geometry, packed
+from bomkl.auto.features.pool_kernels import (
+    KERNELS,
+    POOL_KERNELS,
+    PoolKernel,
+    city_block_distances,
+    median_distance,
+    squared_distances,
+)
+from bomkl.auto.rows.fit import ridge_fit, softmax
 from bomkl.auto.task import Task
 
 
@@ -32,7 +40,7 @@ def test_a_row_of_a_product_does_not_depend_on_the_others():
 def test_kernel_features_are_whitened_kernel_values():
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(150, 6)).astype(np.float32)
-    for kind in KERNELS:
+    for kind in POOL_KERNELS:
         features = KernelFeatures.of("view", kind, 1.0, rows, np.arange(0, 150, 2))
         F = features({"view": rows})
         expected = features.values({"view": rows}) @ features.whitening()
@@ -42,6 +50,36 @@ def test_kernel_features_are_whitened_kernel_values():
         chosen = F[features.support, : features.rank]
         gram = features.values({"view": rows})[features.support]
         np.testing.assert_allclose(chosen @ chosen.T, gram, atol=2e-3)
+
+
+@pytest.mark.parametrize("name", POOL_KERNELS)
+def test_all_forms_of_a_pool_kernel_agree(name):
+    rng, kernel = np.random.default_rng(0), POOL_KERNELS[name]
+    a, b = rng.normal(size=(20, 3)), rng.normal(size=(8, 3))
+    scale = kernel.scale(0.5, a)
+    expected = kernel.matrix(scale, a, b)
+    np.testing.assert_allclose(kernel.kernel(scale)(a, b), expected)
+    assert name in {choice.kind for choice in KERNELS}
+    torch = pytest.importorskip("torch")
+    x, z = torch.from_numpy(a), torch.from_numpy(b)
+    np.testing.assert_allclose(kernel.tensor_values(scale, x, z.T, (z * z).sum(dim=1)).numpy(), expected)
+    np.testing.assert_allclose(kernel.tensor_matrix(scale, z).numpy(), kernel.matrix(scale, b, b))
+
+
+def test_a_form_that_a_pool_kernel_does_not_have_is_named():
+    class Plain(PoolKernel):
+        name = "plain"
+
+    for call in (lambda: Plain().kernel(1.0), lambda: Plain().tensor_matrix(1.0, None)):
+        with pytest.raises(TypeError, match="kernel 'plain' of the pool has no form for"):
+            call()
+    with pytest.raises(ValueError, match="has no kernel of that name"):
+        _core.FeatureMap.of_kernel(0, "plain", 1.0, kernel_arrays())
+
+
+def kernel_arrays():
+    features = KernelFeatures.of("view", "gaussian", 1.0, np.eye(4, dtype=np.float32), np.arange(4))
+    return {name: getattr(features, name) for name in ("landmarks", "norms", "whiten", "rank")}
 
 
 @pytest.mark.parametrize("n", [2, 3, 4, 40, 600])
@@ -198,4 +236,4 @@ def test_arrays_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="do not fit"):
         regression.score_and_learn(np.zeros((2, 128), np.float32), np.zeros((2, 1)), np.ones(2), 2, 1.0, 0)
     with pytest.raises(ValueError, match="does not fit"):
-        _core.RowModel.of(Geometry.of(double).core(), [], Combination.of(2).core, None, 0, 1, (0.0, 1.0))
+        _core.RowModel.of(Geometry.of(double).core(), [], Combination.of(2).core, None, None, 0, 1, (0.0, 1.0))

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, modelfile
-from bomkl.auto.component import Shape
-from bomkl.auto.constants import CURVED
-from bomkl.auto.curved import CurvedComponent, bent, curve_of, slope
-from bomkl.auto.rows import RowLearner
+from bomkl.auto.components.component import Shape
+from bomkl.auto.components.curved import CurvedComponent, bent, curve_of, slope
+from bomkl.auto.features.pool_kernels import CURVED
+from bomkl.auto.rows.row_learner import RowLearner
 from bomkl.auto.saved import Saved
 from bomkl.auto.task import Task
 
@@ -19,7 +19,7 @@ def prices(n=600, seed=0):
 
 
 def curved(model):
-    (component,) = [each for each in model._learner.components if isinstance(each, CurvedComponent)]
+    (component,) = [each for each in model._learner.leader.components if isinstance(each, CurvedComponent)]
     return component
 
 
@@ -72,7 +72,7 @@ def test_neither_classes_nor_rounds_have_it():
 def test_an_explanation_of_one_kernel_is_its_score_to_first_order():
     X, y = prices()
     model = AutoMKLRegressor(budget=50, trees=False, random_state=0).fit(X, y)
-    component, learner = curved(model), model._learner
+    component, learner = curved(model), model._learner.leader
     score = float(component.inner.scorer()(learner.views(X[:1]))[0, 0])
     constant = component.inner.regression.means()[0, component.inner.regression.rank - 1]
     per_score = learner.combination.slopes()[learner.components.index(component)] * learner.spread

@@ -1,12 +1,19 @@
 """What is learned stays within the limits that loading checks, whatever the numbers are."""
 
+import ast
 import copy
+from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, modelfile
+from bomkl.auto import limits
+from bomkl.auto.features import geometry
+from bomkl.auto.limits import SCALED_TARGETS
+from bomkl.auto.task import Task
+from bomkl.auto.trees.trees import Forest
 from bomkl.modelfile import Model
 
 RNG = np.random.default_rng(0)
@@ -48,16 +55,24 @@ def test_a_single_row_of_huge_numbers_is_kept_as_a_block_keeps_it(many):
 def test_rows_that_were_saved_beyond_the_largest_number_are_clipped():
     model = AutoMKLClassifier(16, drift="adapt", random_state=0).partial_fit(X, X[:, 0] > 0)
     saved = model.__getstate__()
-    saved["_learner"]["learner"]["last"]["X"][-1] = 1e200  # as version 0.2.0 did
+    saved["_learner"]["learner"]["inner"]["learner"]["last"]["X"][-1] = 1e200  # as version 0.2.0 did
     old = AutoMKLClassifier()
     old.__setstate__(saved)
-    assert np.max(old._learner.last_X) == 1e150
+    assert np.max(old._learner.inner.last_X) == 1e150
 
 
 def test_a_trace_that_rounding_brought_below_zero_can_be_loaded():
     model = AutoMKLRegressor(16, random_state=0).partial_fit(X, X[:, 0])
-    model._learner.components[0].regression.trace[1] = -1e-12
+    model._learner.leader.components[0].regression.trace[1] = -1e-12
     assert state(loaded(model)) == state(model)
+
+
+def test_a_mean_of_the_farthest_targets_can_be_loaded():
+    codes, weight = RNG.integers(0, 9, size=(80, 2)).astype(np.uint8), np.full(80, 0.1)
+    farthest = SCALED_TARGETS.high
+    forest = Forest.growing(codes, np.full((80, 1), farthest), weight, Task.SQUARED, 0).finish()
+    assert np.average(np.full(80, farthest), weights=weight) > farthest  # by rounding
+    assert forest.arrays()["prior"][1] == farthest
 
 
 def test_wide_targets_may_grow_from_next_to_nothing():
@@ -110,7 +125,34 @@ def test_extreme_weights_count_within_limits(weight, drift):
 def test_rounding_of_a_huge_constant_column_does_not_decide_the_principal_axes(small, columns):
     rows = np.hstack([np.full((80, columns), 1.1e149), small * X])
     model = AutoMKLClassifier(16, random_state=0).partial_fit(rows, X[:, 0] > 0)
-    axes = model._learner.geometry.axes[0]
+    axes = model._learner.leader.geometry.axes[0]
     assert_array_equal(axes[:columns, :3], 0)
     assert_allclose(np.abs(np.linalg.det(axes[columns:, :3])), 1, rtol=1e-5)
     assert state(loaded(model)) == state(model)
+
+
+def test_eigenvalues_that_lapack_loses_are_found_again(monkeypatch):
+    symmetric = X.T @ X
+    expected = np.linalg.eigh(symmetric)[0][::-1][:2]
+    whole = geometry.eigh
+
+    def eigh(matrix, **subset):
+        values, vectors = whole(matrix, **subset)
+        return (values[1:], vectors[:, 1:]) if subset else (values, vectors)
+
+    monkeypatch.setattr(geometry, "eigh", eigh)
+    values, vectors = geometry._largest_eigenpairs(symmetric, 2)
+    assert_allclose(values, expected)
+    assert_allclose(symmetric @ vectors, vectors * values)
+
+
+def test_no_bound_of_a_stored_number_stands_anywhere_else():
+    """A number as a bound of what is loaded would be a second place; sizes of what is counted are no numbers."""
+    found = []
+    for path in Path(limits.__file__).parent.rglob("*.py"):
+        for call in (each for each in ast.walk(ast.parse(path.read_text())) if isinstance(each, ast.Call)):
+            if isinstance(call.func, ast.Attribute) and call.func.attr in ("array", "number"):
+                bounds = [*call.args[1:], *(each.value for each in call.keywords if each.arg in ("low", "high"))]
+                numbers = [each.value for each in bounds if isinstance(each, ast.Constant)]
+                found += [(path.name, call.lineno) for value in numbers if isinstance(value, float) and value]
+    assert not found

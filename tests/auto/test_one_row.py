@@ -14,7 +14,7 @@ from sklearn.datasets import make_classification
 
 import bomkl
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, _core
-from bomkl.auto.sparse_rows import ColumnScales
+from bomkl.auto.wide.sparse_rows import ColumnScales
 from bomkl.tables.notices import TableWarning
 
 SOURCES = os.path.dirname(bomkl.__file__) + os.sep
@@ -112,7 +112,9 @@ def test_an_interrupt_anywhere_leaves_a_row_learned_or_not_at_all(case, stride):
 
         def trace(frame, event, argument):
             nonlocal left
-            left -= event == "line" and frame.f_code.co_filename.startswith(SOURCES)
+            # Not where a turn begins or ends: Python traces the end of a with block, but no signal comes there
+            file = frame.f_code.co_filename
+            left -= event == "line" and file.startswith(SOURCES) and not file.endswith("change.py")
             if left < 0:
                 sys.settrace(None)
                 raise KeyboardInterrupt
@@ -163,7 +165,7 @@ def test_the_core_takes_the_rows_in_one_step(case, monkeypatch):
     make, y = CASES[case]
     model = make().partial_fit(X[:331], y[:331])
     kind = type(model)
-    assert len(model._learner.components) > len(model._learner.n_support().nonzero()[0]) + 1  # with trees
+    assert len(model.kernels_) > len(model.n_support_.nonzero()[0]) + 1  # with trees
     monkeypatch.setattr(kind, "score_and_learn", lambda *a: pytest.fail("the long way"))
     monkeypatch.setattr(kind, "predict", lambda *a: pytest.fail("the long way"))
     for x, label in zip(X[331:383], y[331:383], strict=True):

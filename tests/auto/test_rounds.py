@@ -12,10 +12,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_classification, make_friedman1
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, _core, modelfile
-from bomkl.auto import rounds, sum_engine, sums
-from bomkl.auto.combination import Combination
+from bomkl.auto.components.combination import Combination
 from bomkl.auto.constants import STACK_RIDGES
-from bomkl.auto.row_arrays import dense_rows
+from bomkl.auto.rounds import engine as sum_engine
+from bomkl.auto.rounds import round_learner as rounds
+from bomkl.auto.rounds import sums
+from bomkl.auto.rows.arrays import dense_rows
 
 N = 600
 X, Y = make_classification(N, 7, n_informative=5, n_redundant=0, n_classes=4, random_state=0)
@@ -108,7 +110,7 @@ def test_saved_models_go_on(case, tmp_path):
     for each in (model, loaded):
         each.partial_fit(X[500:], y[500:])
     assert_array_equal(loaded.predict(X), model.predict(X))
-    loaded._learner.origin = None  # which `merge` needs, and which only models that were loaded have
+    loaded._learner.inner.origin = None  # which `merge` needs, and which only models that were loaded have
     modelfile.save(model, tmp_path / "a")
     modelfile.save(loaded, tmp_path / "b")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
@@ -119,27 +121,28 @@ def test_a_copy_that_learns_on_grows_by_half_its_matrices():
     copied = pickle.loads(pickle.dumps(model))
     for each in (model, copied):
         each.partial_fit(X[450:], Y[450:] % 2)
-    matrices = sum(each.regression.matrix.nbytes for each in copied._learner.components)
-    assert copied._learner.origin is not None
+    matrices = sum(each.regression.matrix.nbytes for each in copied._leader.components)
+    assert copied._learner.inner.origin is not None
     assert len(pickle.dumps(copied)) - len(pickle.dumps(model)) < 0.8 * matrices
 
 
 def test_whole_matrices_of_older_files_are_read():
     model = learn("binary")[1]
     state = model.__getstate__()
-    for saved, each in zip(state["_learner"]["learner"]["components"], model._learner.components, strict=True):
+    inner = state["_learner"]["learner"]["inner"]
+    for saved, each in zip(inner["learner"]["components"], model._learner.inner.components, strict=True):
         del saved["regression"]["lower"]
         saved["regression"]["matrix"] = each.regression.matrix
     old = AutoMKLClassifier()
     old.__setstate__(state)
-    for one, other in zip(old._learner.components, model._learner.components, strict=True):
+    for one, other in zip(old._learner.inner.components, model._learner.inner.components, strict=True):
         assert_array_equal(one.regression.matrix, other.regression.matrix)
     assert_array_equal(old.decision_function(X), model.decision_function(X))
 
 
 def test_saved_state_that_does_not_fit_is_refused():
     state = learn("binary")[1].__getstate__()
-    state["_learner"]["learner"]["rounds"]["round_start"] += 1
+    state["_learner"]["learner"]["inner"]["learner"]["rounds"]["round_start"] += 1
     with pytest.raises(ValueError, match="round_start"):
         AutoMKLClassifier().__setstate__(state)
 
@@ -253,7 +256,7 @@ def test_an_error_in_the_middle_changes_nothing():
                 raise KeyboardInterrupt
             return super().sums(*args)
 
-    model._learner.engine = Broken()
+    model._learner.inner.engine = Broken()
     with pytest.raises(KeyboardInterrupt):
         model.partial_fit(np.tile(X, (3, 1)), np.tile(Y % 2, 3))
     assert pickle.dumps(model) == before
@@ -279,7 +282,7 @@ def test_insight_covers_every_row():
 def test_accuracy_is_that_of_learning_row_by_row():
     X, y = make_classification(6000, 10, n_informative=6, n_clusters_per_class=3, random_state=1)
     errors = []
-    for update in ("rows", "rounds"):  # without trees, which rounds do not have
+    for update in ("rows", "rounds"):  # without trees, which rounds do not have before they grow
         model = AutoMKLClassifier(100, update=update, trees=False, random_state=0).fit(
             X[:5000], y[:5000], shuffle=False
         )
@@ -298,7 +301,7 @@ def test_a_large_budget_begins_with_rounds_before_it_is_full(monkeypatch):
         seen.append(pieces.score_and_learn(X[begin:end], y[begin:end]))
         pieces = pickle.loads(pickle.dumps(pieces))
     assert_array_equal(np.concatenate(seen), expected)
-    assert not whole._learner.kept
+    assert not whole._learner.inner.kept
     assert whole.n_support_.sum() > 0
     row_by_row = AutoMKLClassifier(200, random_state=0).fit(X, y)
     assert whole.mistakes_ < 1.25 * row_by_row.mistakes_

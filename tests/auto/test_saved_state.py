@@ -143,7 +143,10 @@ def test_kept_rows_are_checked(name, wrong):
     model = MODELS[name]()
     whole = model.__getstate__()
     changed = copy.deepcopy(whole["_learner"])
-    changed["learner"]["kept"] = KEPT[wrong](changed["learner"]["kept"])
+    within = changed["learner"]
+    while "inner" in within:
+        within = within["inner"]["learner"]
+    within["kept"] = KEPT[wrong](within["kept"])
     with pytest.raises(ValueError, match="saved"):
         type(model)().__setstate__({**whole, "_learner": changed})
 
@@ -156,7 +159,7 @@ def without(state, name):
 
 
 def test_models_saved_before_there_were_squares_go_on_without(monkeypatch):
-    monkeypatch.setattr("bomkl.auto.features._WIDEST", 8)  # three columns have no room for their squares
+    monkeypatch.setattr("bomkl.auto.features.features._WIDEST", 8)  # three columns have no room for their squares
     model = AutoMKLClassifier(60, random_state=0).partial_fit(X[:40], Y[:40])
     state = model.__getstate__()
     loaded = AutoMKLClassifier()
@@ -169,13 +172,13 @@ def test_models_saved_before_there_were_squares_go_on_without(monkeypatch):
 def test_models_saved_with_the_sum_of_all_squared_errors_go_on_from_it():
     model = AutoMKLRegressor(20, drift="adapt", random_state=0).partial_fit(X, X[:, 0])
     state = model.__getstate__()
-    saved = state["_learner"]["learner"]
+    saved = state["_learner"]["learner"]["inner"]["learner"]
     rows = saved.pop("error_size")[1]
     saved["squared_error"] = np.array([4.0 * rows, rows])
     loaded = AutoMKLRegressor()
     loaded.__setstate__(state)
-    assert loaded._learner.unit() == pytest.approx(2.0)
-    assert loaded.__getstate__()["_learner"]["learner"]["error_size"][1] == rows
+    assert loaded._learner.inner.unit() == pytest.approx(2.0)
+    assert loaded.__getstate__()["_learner"]["learner"]["inner"]["learner"]["error_size"][1] == rows
     assert np.isfinite(loaded.score_and_learn(X, X[:, 0])).all()
 
 
@@ -184,7 +187,7 @@ def test_models_saved_without_the_decays_of_labels_keep_those_they_had():
     state = model.__getstate__()
     loaded = AutoMKLClassifier()
     loaded.__setstate__({**state, "_learner": without(state["_learner"], "decays")})
-    assert_array_equal(loaded._learner.fast.decays, [0.5, 0.95])
+    assert_array_equal(loaded._learner.inner.fast.decays, [0.5, 0.95])
     again = AutoMKLClassifier()
     again.__setstate__(loaded.__getstate__())
     assert_array_equal(again.score_and_learn(X, FLIPPED), loaded.score_and_learn(X, FLIPPED))

@@ -6,12 +6,13 @@ import pickle
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from tests.slow import slow_but
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor
 from bomkl._core import Sample
-from bomkl.auto.coding import Coding
+from bomkl.auto.features.coding import Coding
 from bomkl.auto.task import Task
-from bomkl.auto.trees import BOOSTED, FOREST, TREES, BoostedTrees, Forest, Growing
+from bomkl.auto.trees.trees import BOOSTED, FOREST, TREES, BoostedTrees, Forest, Growing
 
 RNG = np.random.default_rng(0)
 X = np.column_stack([RNG.normal(size=600), RNG.integers(0, 3, 600), RNG.exponential(size=600), np.ones(600)])
@@ -19,6 +20,14 @@ LABELS = ((X[:, 0] > 0.3) ^ (X[:, 1] == 1)).astype(int)
 THREE = LABELS + (X[:, 2] > 1)
 NUMBERS = np.where(X[:, 0] > 0.3, X[:, 2], X[:, 1])
 CODES = Coding.of(np.sort(X, axis=0).T)(X)
+
+
+def rows_of(model):
+    """The learner of rows, within its layers."""
+    learner = model._learner
+    while learner.inner is not None:
+        learner = learner.inner
+    return learner
 
 
 def targets(task):
@@ -133,8 +142,8 @@ def test_growth_does_not_depend_on_calls_threads_and_saves(y, drift):
         assert_array_equal(np.concatenate(parts), scores)
     assert_array_equal(split.predict(X), whole.predict(X))
     if drift is None:
-        assert set(TREES) & {each.name for each in whole._learner.components}
-        assert len(whole._learner.sample.rows()[0]) == 8 * 40
+        assert set(TREES) & {each.name for each in rows_of(whole).components}
+        assert len(rows_of(whole).sample.rows()[0]) == 8 * 40
 
 
 @pytest.mark.parametrize("y", [LABELS, THREE, NUMBERS], ids=["two", "three", "numbers"])
@@ -142,7 +151,7 @@ def test_the_leaves_of_a_forest_know_every_row_also_those_that_came_while_it_gre
     model = AutoMKLRegressor(40, random_state=0) if y is NUMBERS else AutoMKLClassifier(40, random_state=0)
     for begin in range(0, 600, 10):  # it is grown anew at 60, 100 and 160 rows, and takes its place 10 rows later
         model.partial_fit(X[begin : begin + 10], y[begin : begin + 10])
-        (forest,) = (each for each in model._learner.components if each.name == FOREST)
+        (forest,) = (each for each in rows_of(model).components if each.name == FOREST)
         known = forest.arrays()
         sums = known["table"]
         assert (sums[:, 0] if y is NUMBERS else sums).sum() == len(known["roots"]) * model.n_seen_
@@ -152,7 +161,7 @@ def test_trees_can_be_left_out_and_are_not_in_rounds():
     for settings in ({"trees": False}, {"update": "rounds"}):
         model = AutoMKLClassifier(40, random_state=0, **settings).fit(X, LABELS)
         assert not set(TREES) & set(model.kernels_)
-        assert model._learner.sample is None
+        assert model._learner.leader.sample is None
     with pytest.raises(ValueError, match="'trees'"):
         AutoMKLClassifier(trees="yes").fit(X, LABELS)
 
@@ -181,10 +190,10 @@ def test_trees_explain_and_take_new_classes():
 
 
 def test_trees_that_do_not_matter_are_dropped(monkeypatch):
-    monkeypatch.setattr("bomkl.auto.pruning.KEEP_FROM", 2.0)
+    monkeypatch.setattr("bomkl.auto.components.pruning.KEEP_FROM", 2.0)
     model = AutoMKLClassifier(40, random_state=0).fit(X, LABELS)
-    assert not set(TREES) & {each.name for each in model._learner.components}
-    assert model._learner.sample is None
+    assert not set(TREES) & {each.name for each in model._learner.leader.components}
+    assert model._learner.leader.sample is None
     assert model.kernel_weights_[-2:].tolist() == [0, 0]
     copied = AutoMKLClassifier(40, random_state=0)
     copied.__setstate__(model.__getstate__())
@@ -199,17 +208,17 @@ MODELS = {
 
 
 @pytest.mark.parametrize("kind", MODELS)
-@pytest.mark.parametrize("cut", [65, 165, 320, 325, 329])
+@pytest.mark.parametrize("cut", slow_but([165, 325], [65, 165, 320, 325, 329]))
 @pytest.mark.parametrize("way", [lambda model: pickle.loads(pickle.dumps(model)), copy.deepcopy])
 def test_copies_go_on_growing(kind, cut, way):
     whole, y = MODELS[kind]()
     whole.partial_fit(X[:340], y[:340])
     model = MODELS[kind]()[0].partial_fit(X[:cut], y[:cut])
-    assert model._learner.grow_from is not None
+    assert rows_of(model).grow_from is not None
     copied = way(model)
     for each in (copied, model):  # one after the other, from the same rows
         each.partial_fit(X[cut:340], y[cut:340])
-        assert each._learner.grow_from is None
+        assert rows_of(each).grow_from is None
         assert_array_equal(each._learner.scores(X), whole._learner.scores(X))
 
 

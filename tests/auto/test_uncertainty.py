@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, modelfile
-from bomkl.auto.uncertainty import WINDOW, ErrorModel
+from bomkl.auto.estimators.uncertainty import WINDOW, ErrorModel
 
 N = 1500
 _rng = np.random.default_rng(0)
@@ -82,7 +82,8 @@ def test_one_row_at_a_time_gives_the_same_intervals():
 def test_predictions_are_those_without_intervals():
     model = AutoMKLRegressor(budget=30, random_state=0)
     scores = model.score_and_learn(X[:300], Y[:300])
-    plain = model._learner.__class__(model._learner.settings)
+    plain = type(model._learner.leader)(model._learner.settings)
+    plain.follow_drift()
     assert_array_equal(scores, plain.score_and_learn(X[:300], Y[:300], np.ones(300))[:, 0])
 
 

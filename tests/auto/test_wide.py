@@ -3,6 +3,7 @@
 import copy
 import pickle
 import tracemalloc
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -10,12 +11,15 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal, assert_equal
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, BudgetMKLClassifier, merge, modelfile
-from bomkl.auto.rows import RowLearner
-from bomkl.auto.sparse_rows import ColumnScales, canonical_rows
-from bomkl.auto.wide import WIDEST, WideLearner, learner_type
+from bomkl._support.limits import WIDEST
+from bomkl.auto.rows.row_learner import RowLearner
+from bomkl.auto.task import Task
+from bomkl.auto.wide.linear import WideLinear
+from bomkl.auto.wide.sparse_rows import ColumnScales, NonZeros, canonical_rows
+from bomkl.auto.wide.wide_learner import WideLearner, learner_type
 from bomkl.onnx import to_onnx
 
 N, D = 300, 2000
@@ -42,7 +46,10 @@ def learn(case, cuts=(), rows=X, pickled=False):
     return np.concatenate(scores), model
 
 
-WHOLE = {case: learn(case) for case in CASES}
+@cache
+def whole(case):
+    """Scores of all rows in one call, and the model."""
+    return learn(case)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -50,16 +57,16 @@ WHOLE = {case: learn(case) for case in CASES}
 @given(cuts=st.lists(st.integers(1, N - 1), max_size=8), dense=st.booleans())
 def test_any_split_dense_or_sparse_gives_the_same_bits(case, cuts, dense):
     scores, _ = learn(case, cuts, X.toarray() if dense else X, pickled=True)
-    assert_array_equal(scores, WHOLE[case][0])
+    assert_array_equal(scores, whole(case)[0])
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_model_file_holds_all_of_it(case, tmp_path):
     learned = learn(case, [3, 17, 150])[1]
-    for name, model in (("whole", WHOLE[case][1]), ("cut", learned)):
+    for name, model in (("whole", whole(case)[1]), ("cut", learned)):
         modelfile.save(model, tmp_path / name)
     assert (tmp_path / "whole").read_bytes() == (tmp_path / "cut").read_bytes()
-    assert_array_equal(modelfile.load(tmp_path / "cut").predict(X), WHOLE[case][1].predict(X.toarray()))
+    assert_array_equal(modelfile.load(tmp_path / "cut").predict(X), whole(case)[1].predict(X.toarray()))
 
 
 def test_a_model_of_less_than_eight_rows_goes_on_after_a_file(tmp_path):
@@ -71,8 +78,8 @@ def test_a_model_of_less_than_eight_rows_goes_on_after_a_file(tmp_path):
 
 @pytest.mark.parametrize(("part", "value"), [("S", -1.0), ("w", np.nan), ("bias", np.inf)])
 def test_a_file_that_does_not_fit_is_refused(part, value):
-    state = pickle.loads(pickle.dumps(WHOLE["binary"][1])).__getstate__()
-    array = state["_learner"]["learner"]["linear"][part]
+    state = pickle.loads(pickle.dumps(whole("binary")[1])).__getstate__()
+    array = state["_learner"]["learner"]["inner"]["learner"]["linear"][part]
     array.flat[0] = value
     with pytest.raises(ValueError, match=f"'{part}' of the saved linear"):
         AutoMKLClassifier().__setstate__(state)
@@ -139,17 +146,17 @@ def test_rows_without_values_and_extreme_values():
 
 def test_a_forgetting_model_stays_finite_on_a_long_stream():
     """Sums of gradients are kept in fading units, which are renewed before they vanish."""
-    learner = WideLearner(WHOLE["binary"][1]._learner.settings.__class__(10, 0, False, False, 0.5))
+    learner = WideLearner(whole("binary")[1]._learner.settings.__class__(10, 0, False, False, 0.5))
     y = CLASSES[:50] // 2
     for _ in range(10):  # 500 rows at a half each: a fade of 2^-500 is renewed at 1e-100
         scores = learner.score_and_learn(X[:50], y.astype(float), np.ones(50))
     assert np.isfinite(scores).all()
-    assert learner.linear.fade[0] >= 1e-100
+    assert learner.linear.to_state()["fade"][0] >= 1e-100
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_fork_learns_while_the_original_stays(case):
-    model = WHOLE[case][1]
+    model = whole(case)[1]
     before, fork = model._learner.scores(X), model._learner.fork()
     shifted = sp.csr_matrix((X.data, (X.indices + 7) % D, X.indptr), X.shape)
     fork.score_and_learn(shifted, np.asarray(CASES[case][1], dtype=float), np.ones(N))
@@ -157,19 +164,47 @@ def test_a_fork_learns_while_the_original_stays(case):
     assert (fork.scores(X) != before).any()
 
 
+def learned(linear, rows, rng):
+    """A fork that has learned rows."""
+    fork, y = linear.fork(), rng.integers(0, 2, (len(rows.starts) - 1, 1)).astype(float)
+    fork.score_and_learn(rows, 200, y, np.ones(len(y)), Task.BINARY, 0.9)
+    return fork
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_forks_that_share_columns_stay_what_they_were(seed):
+    """What few rows change is written to shared arrays as soon as nobody needs what was there."""
+    rng = np.random.default_rng(seed)
+    living = [(WideLinear.of(1), 0)]  # each with how many rows it has seen, by which its twin is found
+    twins = {0: living[0][0].to_state()}
+    for number in range(1, 120):
+        linear, _ = living[rng.integers(len(living)) if rng.random() < 0.2 else -1]
+        entries = np.sort(rng.choice(200, rng.choice([1, 5, 30]), replace=False)).astype(np.int32)
+        rows = NonZeros(np.array([0, len(entries)]), entries, entries, rng.normal(size=len(entries)))
+        alone = WideLinear.from_arrays(linear.steps, **linear.core.arrays(linear.columns))
+        again = np.random.default_rng([seed, number])
+        twins[number] = learned(alone, rows, again).to_state()
+        fork = learned(linear, rows, np.random.default_rng([seed, number]))
+        if rng.random() < 0.8:  # others are given up, as after an interrupt
+            living.append((fork, number))
+        living = [each for each in living[:-1] if rng.random() < 0.7] + living[-1:]
+        for each, known in living:
+            assert_equal(each.to_state(), twins[known])
+
+
 def test_explanations_add_up():
     for case in CASES:
-        model = WHOLE[case][1]
+        model = whole(case)[1]
         explanation = model.explain(X[7])
         assert list(explanation.kernels) == model.kernels_
         assert_allclose(sum(explanation.kernels.values()) + explanation.remainder, explanation.margin)
         assert len(explanation.rows) == len(model.support_vectors_)
-    assert_allclose(WHOLE["regression"][1].explain(X[7]).margin, WHOLE["regression"][1].predict(X[7])[0])
+    assert_allclose(whole("regression")[1].explain(X[7]).margin, whole("regression")[1].predict(X[7])[0])
 
 
 def test_to_onnx_says_that_it_takes_no_wide_models():
     with pytest.raises(ValueError, match="at most 512 columns"):
-        to_onnx(WHOLE["binary"][1])
+        to_onnx(whole("binary")[1])
 
 
 def test_scales_of_columns_do_not_depend_on_their_units():
@@ -182,7 +217,7 @@ def test_scales_of_columns_do_not_depend_on_their_units():
 def test_explicit_zeros_duplicates_and_unsorted_columns_count_as_what_they_mean():
     plain = sp.csr_matrix(([3.0, 1.0], [1, 5], [0, 2]), shape=(1, 900))
     odd = sp.csr_matrix(([1.0, 2.0, 0.0, 1.0], [5, 1, 7, 1], [0, 4]), shape=(1, 900))
-    model = WHOLE["binary"][1]
+    model = whole("binary")[1]
     wide = AutoMKLClassifier(budget=30, random_state=0).fit(X[:, :900], CLASSES // 2)
     assert model.n_features_in_ == D
     assert_array_equal(wide.decision_function(plain), wide.decision_function(odd))

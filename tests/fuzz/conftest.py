@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, BudgetMKLClassifier, BudgetMKLRegressor, modelfile
+from bomkl.auto.features import pool_kernels
+from bomkl.auto.rows import rebuild
 from bomkl.combiners import CLASSIFICATION_LOSSES, REGRESSION_LOSSES, Hedge, Uniform
 from bomkl.kernels import Gaussian, Kernel, Linear, Polynomial
 from bomkl.learners import FOGD, Learner
@@ -101,6 +103,20 @@ def choose():
 
 
 @pytest.fixture
+def use_kernels(monkeypatch):
+    """Give Auto models two kernels of the pool, in one case of ten all of them: small models are compared sooner."""
+    every = pool_kernels.KERNELS
+
+    def use(rng, all_of_them=True):
+        few = sorted(rng.choice(len(every), size=2, replace=False).tolist())
+        pool = every if all_of_them and rng.integers(10) == 0 else tuple(every[i] for i in few)
+        monkeypatch.setattr(rebuild, "KERNELS", pool)
+        monkeypatch.setattr(pool_kernels, "COMPONENTS", (*(choice.name for choice in pool), "linear"))
+
+    return use
+
+
+@pytest.fixture
 def new_model():
     """A fresh estimator of any family with random small settings, and whether it learns numbers."""
 
@@ -110,7 +126,7 @@ def new_model():
         if rng.integers(2):
             auto = AutoMKLRegressor if numbers else AutoMKLClassifier
             budget = int(_choose(rng, [8, 16, 40, 100]))
-            update, drift = _choose(rng, [("rows", None), ("rows", "adapt"), ("rounds", None)])
+            update, drift = _choose(rng, [("rows", "auto"), ("rows", None), ("rows", "adapt"), ("rounds", None)])
             settings = {"budget": budget, "update": update, "drift": drift, "random_state": seed}
             if numbers:
                 settings["loss"] = _choose(rng, ["squared", "huber"])
@@ -143,11 +159,6 @@ def learned(new_model):
 
 
 @pytest.fixture
-def digest(tmp_path):
+def digest():
     """Everything a model is, as the bytes of its file."""
-
-    def of(model):
-        modelfile.save(model, tmp_path / "model.bomkl")
-        return (tmp_path / "model.bomkl").read_bytes()
-
-    return of
+    return lambda model: modelfile.to_bytes(modelfile.Model(model))

@@ -139,7 +139,7 @@ def call(rng, model, X, y, weights):
 
 
 def test_arrays(cases, learned, digest):
-    for rng in cases(80):
+    for rng in cases(30):
         model, X, y, _ = learned(rng)
         arguments = hostile_rows(rng, X), hostile_targets(rng, y), hostile_weights(rng, len(y))
         before = digest(model)

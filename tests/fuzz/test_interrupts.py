@@ -89,7 +89,7 @@ def test_interrupts(cases, model, table, stream, digest, request):
     times = [seconds(lambda part=part: whole.partial_fit(*part)) for part in halves]
     expected = digest(whole)
     reactions = []
-    for rng in cases(4):
+    for rng in cases(2):
         trial = clone(model).partial_fit(*halves[0])
         before = digest(trial)
         more, labels = halves[1]  # not `*halves[1]`: Python looks for interrupts once more after a call of that kind

@@ -12,8 +12,8 @@ pytest.importorskip("fastapi", reason="the extra bomkl[serve] is not installed")
 from tests.logs import model_of, write_log
 
 from bomkl.serve.errors import LogError
-from bomkl.serve.log import Log
-from bomkl.serve.logfile import log_path
+from bomkl.serve.storage.log import Log
+from bomkl.serve.storage.logfile import log_path
 
 SIZES = (20, 12, 8, 1, 15)
 PLACE = re.compile(
@@ -60,7 +60,7 @@ def check(record_property, counts, folder, model, entries):
 
 def test_flipped_bits_of_logs(cases, choose, logs, tmp_path, record_property):
     counts = {}
-    for rng in cases(60):
+    for rng in cases(25):
         folder, model, entries = choose(rng, logs)
         shutil.copytree(folder, tmp_path / "data")
         ending = choose(rng, [".end"] if rng.integers(20) == 0 else ["", "-wal"])
@@ -123,7 +123,7 @@ def change(rng, choose, database, table, key, name, column):
 
 def test_edited_logs(cases, choose, logs, tmp_path, record_property):
     counts = {}
-    for rng in cases(60):
+    for rng in cases(25):
         folder, model, entries = choose(rng, logs)
         shutil.copytree(folder, tmp_path / "data")
         with contextlib.closing(sqlite3.connect(log_path(tmp_path / "data"))) as database, database:

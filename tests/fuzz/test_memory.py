@@ -68,6 +68,7 @@ def failing_allocations(tmp_path_factory):
     return library
 
 
+@pytest.mark.slow
 def test_memory(cases, failing_allocations):
     failed = 0
     for rng in cases(3):

@@ -91,7 +91,7 @@ def check_changed_file(rng, choose, data, path, X, y):
 
 
 def test_model_files(cases, choose, learned, digest, tmp_path):
-    for rng in cases(60):
+    for rng in cases(20):
         model, X, y, _ = learned(rng)
         check_changed_file(rng, choose, digest(model), tmp_path / "hostile.bomkl", X, y)
 

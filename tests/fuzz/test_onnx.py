@@ -44,7 +44,7 @@ def test_onnx(cases, choose, new_model, record_property):
     from bomkl.onnx import to_onnx
 
     refused, worst = 0, 0.0
-    for rng in cases(25):
+    for rng in cases(8):
         model, numbers = new_model(rng)
         settings = {"dtype": ["float32", "float64"], "combination": ["score", "vote"]}
         names = model.get_params()

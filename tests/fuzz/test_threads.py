@@ -3,11 +3,13 @@
 import pickle
 import threading
 import time
+from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from tests.slow import slow_but
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, BudgetMKLClassifier, BudgetMKLRegressor
 
@@ -38,8 +40,9 @@ def scores(model, X):
     return getattr(model, "decision_function", model.predict)(X).tobytes()
 
 
-@pytest.mark.parametrize("table", [False, True], ids=["matrix", "table"])
-@pytest.mark.parametrize("model", MODELS, ids=str)
+@pytest.mark.parametrize(
+    ("model", "table"), slow_but([(MODELS[0], False), (MODELS[3], True)], product(MODELS, [False, True])), ids=str
+)
 def test_threads(cases, model, table, stream, request):
     X, y = stream
     X = with_texts(X) if table else X

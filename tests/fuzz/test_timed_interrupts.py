@@ -4,14 +4,18 @@ Where the call raises the interrupt, it is the one before. Only `learn_one` with
 place, may have learned by then.
 """
 
+import os
 import time
+from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
 from tests.interrupting import interrupted_after
+from tests.slow import slow_but
+from tests.trials import in_a_trial
 
-from bomkl import AutoMKLClassifier, AutoMKLRegressor, BudgetMKLClassifier, BudgetMKLRegressor, river
+from bomkl import AutoMKLClassifier, AutoMKLRegressor, BudgetMKLClassifier, BudgetMKLRegressor, modelfile, river
 from bomkl.kernels import Gaussian
 from bomkl.learners import BPAS, RBP
 
@@ -33,7 +37,11 @@ MODELS = {
     "river budget classes": lambda: river.BudgetMKLClassifier(budget=20, seed=0),
     "river budget numbers": lambda: river.BudgetMKLRegressor(budget=20, seed=0),
 }
-IN_A_ROW = 12  # interrupts of one model
+TRIALS = {
+    "auto classes, trial": lambda: modelfile.from_bytes(in_a_trial("several", 4)).estimator,
+    "auto numbers, trial": lambda: modelfile.from_bytes(in_a_trial("numbers", 4)).estimator,
+}
+IN_A_ROW = 48 if "BOMKL_FUZZ_SECONDS" in os.environ else 12  # interrupts of one model
 FIRST = 60  # rows that it knows
 
 
@@ -97,9 +105,17 @@ def is_interrupted(call, model, after):
     return False
 
 
-@pytest.mark.parametrize("table", [False, True], ids=["matrix", "table"])
-@pytest.mark.parametrize("kind", MODELS)
-def test_timed_interrupts(cases, choose, digest, kind, table, request):
+QUICK = [
+    ("auto classes", False),
+    ("auto numbers", True),
+    ("budget classes, dropping", True),
+    ("river auto classes", True),
+]
+CASES = [*product(MODELS, [False, True]), *product(TRIALS, [False])]
+
+
+@pytest.mark.parametrize(("kind", "table"), slow_but(QUICK, CASES))
+def test_timed_interrupts(cases, choose, digest, use_kernels, kind, table, request):
     of_river = kind.startswith("river")
 
     def content(model):
@@ -107,15 +123,18 @@ def test_timed_interrupts(cases, choose, digest, kind, table, request):
 
     counts = {"interrupts": 0, "before": 0, "after": 0}
     for rng in cases(1):
+        use_kernels(rng)
         X, y = stream_of(rng, kind, table)
-        model, expected, at = MODELS[kind](), MODELS[kind](), FIRST
-        for each in (model, expected):
+        make = (MODELS | TRIALS)[kind]
+        model, expected, at = make(), make(), 0 if kind in TRIALS else FIRST
+        for each in (model, expected) if at else ():
             calls_of(kind, X, y, 0, FIRST)["learn_many" if of_river else "partial_fit"][1](each)
+        after = content(expected)
         for _ in range(IN_A_ROW):
             ways = calls_of(kind, X, y, at, int(rng.integers(2, 12)))
             way = choose(rng, list(ways))
             n, call = ways[way]
-            before, start = content(model), time.perf_counter()
+            before, start = after, time.perf_counter()
             call(expected)
             seconds = time.perf_counter() - start
             raised = is_interrupted(call, model, float(rng.uniform(0, seconds)))

@@ -1,9 +1,7 @@
 import contextlib
 import json
-import sys
 import threading
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,18 +12,10 @@ pytest.importorskip("fastapi_offline", reason="the extra bomkl[serve] is not ins
 import httpx
 import uvicorn
 
-from bomkl.serve.app import make_app
+from bomkl.serve.folder.start import Start
+from bomkl.serve.http.app import make_app
+from bomkl.serve.requests.service import ServiceSettings
 from bomkl.serve.server import config_of, open_service
-from bomkl.serve.service import ServiceSettings
-from bomkl.serve.start import Start
-
-
-@pytest.fixture(autouse=True)
-def _benchmarks_can_be_imported(monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2]))
-    yield
-    for name in [name for name in sys.modules if name.partition(".")[0] == "benchmarks"]:
-        del sys.modules[name]
 
 
 class Client(httpx.Client):
@@ -49,11 +39,18 @@ def serving(tmp_path):
 
     @contextlib.contextmanager
     def run(
-        folder=tmp_path / "data", start=None, model_file=None, token=None, metrics_token=None, ready=True, **settings
+        folder=tmp_path / "data",
+        start=None,
+        model_file=None,
+        token=None,
+        metrics_token=None,
+        ready=True,
+        feed=None,
+        **settings,
     ):
         folder.mkdir(exist_ok=True)
         service = open_service(str(folder), start or Start(budget=30), model_file, ServiceSettings(**settings))
-        app = make_app(service, token, metrics_token)
+        app = make_app(service, token, metrics_token, feed)
         # a browser on a busy machine may keep the client waiting for longer than connections are kept by default
         limits = {"timeout_graceful_shutdown": 5, "timeout_keep_alive": 120}
         server = uvicorn.Server(config_of(app, port=0, **limits))

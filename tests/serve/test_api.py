@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, BudgetMKLClassifier, modelfile
-from bomkl.serve.start import Start
+from bomkl.serve.folder.start import Start
 
 
 def matrix(rows):
@@ -29,7 +29,7 @@ def model_bytes(estimator, tmp_path):
 def test_a_row_is_predicted_then_learned_once_its_label_comes(serving, stream):
     rows, labels = stream
     with serving() as client:
-        assert client.ask("/v1/predict", {"row": rows[0], "id": "first"}) == {"prediction": None}
+        assert client.ask("/v1/predict", {"row": rows[0], "id": "first"}) == {"prediction": None, "rows": 0}
         assert client.state()["labels"]["waiting"] == 1
         assert client.ask("/v1/label", {"id": "first", "y": labels[0]}) == {"rows": 1, "prediction": None}
         assert client.state()["labels"]["waiting"] == 0
@@ -260,7 +260,7 @@ def test_documentation_needs_no_other_host(serving):
         assert page.status_code == 200
         assert "https://" not in page.text
         paths = client.get("/openapi.json").json()["paths"]
-    names = ("predict", "learn", "label", "state", "model", "events")
+    names = ("predict", "learn", "label", "state", "model", "report", "events")
     assert set(paths) == {"/metrics", "/healthz", "/readyz", *(f"/v1/{name}" for name in names)}
 
 
@@ -274,11 +274,22 @@ def test_columns_come_and_go_as_told(serving, stream, tmp_path):
                 client.learn(late[begin : begin + size], labels[begin : begin + size])
             assert [column["name"] for column in client.state()["columns"]] == ["a", "b", "c.d.0"]
             assert client.ask("/v1/predict", {"row": {"b": 1.0, "never": "seen"}})["prediction"] in (0, 1)
+            refused = client.ask("/v1/predict", {"row": {"never": "seen"}}, 422)
+            assert "columns that were learned from: a, b, c.d.0. Got never instead" in refused["detail"]
             models.append(client.get("/v1/model").content)
     assert models[0] == models[1]
     with serving(tmp_path / "ignore", start=Start(budget=30, new_columns="ignore")) as client:
         client.learn(late, labels)
         assert [column["name"] for column in client.state()["columns"]] == ["a", "b"]
+        assert client.state()["ignored_columns"] == {"c.d.0": len(late) - 30}
+        assert f"bomkl_cells_ignored_total {len(late) - 30}.0" in client.get("/metrics").text
+    with serving(tmp_path / "full", start=Start(budget=30)) as client:  # by row 30 the model has no more room
+        client.learn(late, labels)
+        client.learn([{"b": 1.0} | {f"n{i}": 1.0 for i in range(1500)}], [1])
+        ignored = client.state()["ignored_columns"]
+        assert ignored["c.d.0"] == len(late) - 30
+        assert sum(ignored.values()) == len(late) - 30 + 1500
+        assert len(ignored) <= 202
     with serving(tmp_path / "refuse", start=Start(budget=30, new_columns="refuse")) as client:
         client.learn(late[:30], labels[:30])
         assert client.learn(late[29:], labels[29:], 422)["field"] == "rows[1].c.d.0"

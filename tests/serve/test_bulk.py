@@ -7,13 +7,13 @@ import struct
 import numpy as np
 import pytest
 
-from bomkl.serve import bodies
-from bomkl.serve.entry import Entry
 from bomkl.serve.errors import RefusedError
-from bomkl.serve.learner import MICRO_BATCH, Learner
-from bomkl.serve.log import Log
-from bomkl.serve.monitor import Monitor
-from bomkl.serve.start import Start, columns_of
+from bomkl.serve.folder.start import Start, columns_of
+from bomkl.serve.formats import bodies
+from bomkl.serve.model.learner import MICRO_BATCH, Learner
+from bomkl.serve.model.monitor import Monitor
+from bomkl.serve.storage.entry import Entry
+from bomkl.serve.storage.log import Log
 
 GOOD = [b'{"row": {"a": 1.5, "b": "x"}, "y": 1}', b'{"row": {"b": null, "a": -2}, "y": 0}']
 LINES = [

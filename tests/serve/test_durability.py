@@ -13,17 +13,17 @@ import pytest
 from typer.testing import CliRunner
 
 from bomkl import AutoMKLClassifier, modelfile
-from bomkl._files import locked
+from bomkl._support.files import locked
 from bomkl.cli import app
 from bomkl.serve import push
 from bomkl.serve.errors import LogError
-from bomkl.serve.log import Log
-from bomkl.serve.logfile import log_path
-from bomkl.serve.replay import Replay, Report
+from bomkl.serve.folder.replay import Replay, Report
+from bomkl.serve.folder.snapshots import Snapshots
+from bomkl.serve.folder.start import Start
+from bomkl.serve.requests.service import Service, ServiceSettings
 from bomkl.serve.server import bound_sockets, serve
-from bomkl.serve.service import Service, ServiceSettings
-from bomkl.serve.snapshots import Snapshots
-from bomkl.serve.start import Start
+from bomkl.serve.storage.log import Log
+from bomkl.serve.storage.logfile import log_path
 from bomkl.tables.notices import TableWarning
 
 
@@ -272,7 +272,7 @@ def test_concurrent_repeats_of_one_request_are_learned_once(serving, stream):
 
 @pytest.mark.slow
 def test_killed_again_and_again_it_loses_nothing(tmp_path):
-    from benchmarks.serve_kills import run
+    run = pytest.importorskip("bomkl_lab.benchmarks.serve_kills").run
 
     figures = run(tmp_path / "data", kills=2, seed=0, budget=30)
     assert figures["acknowledged"] > 0

@@ -13,13 +13,13 @@ from typer.testing import CliRunner
 
 from bomkl import BudgetMKLClassifier, modelfile
 from bomkl.cli import app as command
-from bomkl.serve import app
-from bomkl.serve.bodies import label_body, learn_body, predict_body, refusal
 from bomkl.serve.errors import RefusedError
+from bomkl.serve.folder.start import Start
+from bomkl.serve.formats.bodies import label_body, learn_body, predict_body, refusal
+from bomkl.serve.http import intake as intakes
+from bomkl.serve.requests.service import ServiceSettings
+from bomkl.serve.requests.work import Work
 from bomkl.serve.server import bound_sockets, serve
-from bomkl.serve.service import ServiceSettings
-from bomkl.serve.start import Start
-from bomkl.serve.work import Work
 
 GOOD = {"row": {"a": 1.0, "b": 2.0}, "y": 1}
 WRONG = [
@@ -80,7 +80,7 @@ def test_content_types_are_strict(serving):
 
 
 def test_bodies_are_bounded(serving, monkeypatch):
-    monkeypatch.setattr(app, "MOST_BYTES", 1000)
+    monkeypatch.setattr(intakes, "MOST_BYTES", 1000)
     with serving() as client:
         assert client.ask("/v1/learn", b" " * 1001, 413)["field"] == "body"
 
@@ -124,7 +124,7 @@ def test_damaged_arrow_is_refused(serving, stream):
 
 
 def test_random_bodies_never_break_the_service(serving, stream):
-    from benchmarks.serve_fuzz import malformed
+    malformed = pytest.importorskip("bomkl_lab.benchmarks.serve_fuzz").malformed
 
     rows, labels = stream
     with serving() as client:
@@ -201,10 +201,9 @@ def test_a_row_that_the_model_cannot_predict_is_refused_alone(serving, stream, t
         problem = client.ask("/v1/predict", {"rows": [good, large], "ids": ["a", "b"]}, 422)
         assert problem["field"] == "rows[1]"
         assert "too large" in problem["detail"]
-        works = [Work([row], ["row"], waiters=[name]) for name, row in (("good", good), ("large", large))]
-        outcomes = {waiter: outcome for (waiter,), outcome in client.service._predict(works)}
-        assert outcomes["good"][0]["prediction"] in (0, 1)
-        assert outcomes["large"].status == 422
+        predicted, refused = client.service._predictor.answers([Work([row], ["row"]) for row in (good, large)])
+        assert predicted["predictions"][0] in (0, 1)
+        assert refused.status == 422
         assert client.ask("/v1/predict", {"row": good})["prediction"] in (0, 1)
         assert client.get("/healthz").status_code == 200
 
@@ -302,16 +301,14 @@ def test_a_body_that_breaks_off_is_no_error_of_the_service():
         raise ClientDisconnect
 
     with pytest.raises(RefusedError, match="cut off"):
-        asyncio.run(read(app.Intake(), stream))
+        asyncio.run(read(intakes.Intake(), stream))
 
 
 async def read(intake, *streams):
     """Read bodies that are all answered at the end; returns how many bytes each had."""
     async with contextlib.AsyncExitStack() as stack:
         requests = [SimpleNamespace(headers={"content-type": "application/json"}, stream=stream) for stream in streams]
-        return [
-            len((await stack.enter_async_context(intake.content(request, app.learn_body)))[0]) for request in requests
-        ]
+        return [len((await stack.enter_async_context(intake.content(request, learn_body)))[0]) for request in requests]
 
 
 def test_large_bodies_are_bounded_together():
@@ -322,7 +319,7 @@ def test_large_bodies_are_bounded_together():
     async def small():
         yield b" " * 2**16
 
-    intake = app.Intake()
+    intake = intakes.Intake()
     assert asyncio.run(read(intake, *[large] * 8, small)) == [2**24] * 8 + [2**16]
     with pytest.raises(RefusedError, match="at once") as caught:
         asyncio.run(read(intake, *[large] * 9))

@@ -4,6 +4,7 @@ import contextlib
 import os
 import shutil
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,13 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra bomkl[serve] is not installed")
 
 from tests.command_line import bomkl
-from tests.logs import model_of, write_log
+from tests.logs import START, model_of, write_log
 
 from bomkl.serve.errors import LogError
-from bomkl.serve.log import Log
-from bomkl.serve.logfile import log_path
-from bomkl.serve.replay import Replay, Report
-from bomkl.serve.snapshots import Snapshots
+from bomkl.serve.folder.replay import Replay, Report
+from bomkl.serve.folder.snapshots import Snapshots
+from bomkl.serve.storage.log import Log
+from bomkl.serve.storage.logfile import log_path
 
 OLD = Path(__file__).parents[1] / "data" / "log_0_2_0"
 
@@ -210,7 +211,7 @@ def test_what_cannot_be_repaired_is_said(folder):
 
 
 def test_a_log_in_use_is_not_repaired(folder):
-    from bomkl._files import locked
+    from bomkl._support.files import locked
 
     with locked(log_path(folder)):
         done = bomkl("replay", folder, "--repair", "--yes")
@@ -229,7 +230,7 @@ def test_a_log_of_version_0_2_0_is_read_and_upgraded(tmp_path):
     model = model_of(folder)
     assert "Known(seq=1, fingerprint='f', reply={'rows': 20" in model[1]
     assert model_of(folder) == model
-    write_log(tmp_path / "same", (20, 12, 8))
+    write_log(tmp_path / "same", (20, 12, 8), start=replace(START, drift=None))  # the default of 0.2.0
     assert model[0] == model_of(tmp_path / "same")[0]
     change(folder, "UPDATE entries SET body = replace(body, 'fine', 'nefi') WHERE seq = 2")
     with pytest.raises(LogError, match="the checksum of entry 2 is wrong"):

@@ -5,10 +5,10 @@ import time
 import pytest
 
 from bomkl.serve.errors import LogError
-from bomkl.serve.learner import Learner
+from bomkl.serve.folder.start import Start
+from bomkl.serve.model.learner import Learner
+from bomkl.serve.requests.service import ServiceSettings
 from bomkl.serve.server import open_service
-from bomkl.serve.service import ServiceSettings
-from bomkl.serve.start import Start
 
 
 @pytest.fixture

@@ -1,27 +1,33 @@
 """The service when something runs out: descriptors, memory, room on the disk; and clocks that jump."""
 
+import os
+import random
 import resource
 import socket
+import subprocess
 import time
+from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
 
 from bomkl import AutoMKLClassifier
-from bomkl.auto.growth import Growth
-from bomkl.serve import ledger as ledgers
+from bomkl.auto.trees.growth import Growth
 from bomkl.serve import reports
-from bomkl.serve.connection import Room
-from bomkl.serve.ledger import Ledger
-from bomkl.serve.log import Log
-from bomkl.serve.start import Start, set_up
-from bomkl.serve.work import Work
+from bomkl.serve.folder.start import Start, set_up
+from bomkl.serve.formats.bodies import Parser
+from bomkl.serve.http.connection import Room
+from bomkl.serve.requests import ledger as ledgers
+from bomkl.serve.requests.ledger import Ledger
+from bomkl.serve.requests.service import Service
+from bomkl.serve.requests.work import Work
+from bomkl.serve.storage.log import Log
 
 
 @pytest.mark.slow
 def test_idle_connections_do_not_keep_others_out_when_descriptors_run_out(tmp_path):
-    from benchmarks.common.service import Server
+    Server = pytest.importorskip("bomkl_lab.benchmarks.common.service").Server
 
     few = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))}
     with Server(tmp_path / "data", "--budget", "30") as server, open(tmp_path / "err", "wb") as err:
@@ -142,3 +148,79 @@ def test_many_new_classes_do_not_begin_the_same_work_again_and_again(monkeypatch
     y = np.arange(250)
     AutoMKLClassifier(budget=100, random_state=0).partial_fit(np.random.default_rng(0).normal(size=(250, 3)), y)
     assert 0 < len(made) < 20  # there were 32
+
+
+def learned_by(server, requests, columns=30):
+    """Learn in requests of 100 rows until one fails; returns how many were learned from, and the last status code."""
+    draw = random.Random(0)
+    for number in range(requests):
+        rows = [{f"c{at}": draw.random() for at in range(columns)} for _ in range(100)]
+        body, key = {"rows": rows, "y": [draw.randrange(2) for _ in rows]}, {"idempotency-key": str(number)}
+        try:
+            answer = httpx.post(f"{server.url}/v1/learn", json=body, headers=key, trust_env=False, timeout=60)
+        except (httpx.NetworkError, httpx.RemoteProtocolError):  # it has ended; no answer at all is an error
+            return number, 0
+        if answer.status_code != 200:
+            return number, answer.status_code
+    return requests, 200
+
+
+@pytest.mark.slow
+def test_a_process_whose_files_cannot_grow_goes_on_predicting(tmp_path):
+    Server = pytest.importorskip("bomkl_lab.benchmarks.common.service").Server
+
+    few = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, 10**6))}
+    with Server(tmp_path / "data", "--budget", "30") as server:
+        server.start(stderr=subprocess.DEVNULL, **few)
+        learned, status = learned_by(server, 100)
+        assert status == 507
+        row = {"row": {"c0": 1.0}}
+        predicted = httpx.post(f"{server.url}/v1/predict", json=row, trust_env=False, timeout=60).json()
+        assert predicted["rows"] == 100 * learned > 0
+        assert server.stop() == 0
+        server.start(stderr=subprocess.DEVNULL)
+        assert server.state()["rows"] == 100 * learned
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("megabytes", [3, 4, 5])
+def test_a_process_without_memory_answers_or_ends_and_loses_no_row(tmp_path, megabytes):
+    Server = pytest.importorskip("bomkl_lab.benchmarks.common.service").Server
+
+    with Server(tmp_path / "data", "--budget", "400") as server:
+        server.start(stderr=subprocess.DEVNULL, env=os.environ | {"RUST_BACKTRACE": "1"})
+        pages = int(Path(f"/proc/{server.process.pid}/statm").read_text().split()[0])
+        limit = pages * resource.getpagesize() + megabytes * 2**20
+        resource.prlimit(server.process.pid, resource.RLIMIT_AS, (limit, limit))
+        learned, _ = learned_by(server, 10, 300)  # raises an error if there is neither an answer nor an end
+        server.kill()
+        server.start(stderr=subprocess.DEVNULL)
+        assert server.state()["rows"] in (100 * learned, 100 * learned + 100)
+        assert learned_by(server, learned + 2, 300) == (learned + 2, 200)
+        assert server.state()["rows"] == 100 * learned + 200
+
+
+def test_a_request_that_takes_too_much_memory_is_refused(serving, stream, monkeypatch):
+    rows, labels = stream
+
+    def no_memory(*_):
+        raise MemoryError
+
+    with serving() as client:
+        with monkeypatch.context() as patch:
+            patch.setattr(Parser, "_json", no_memory)
+            assert "no memory" in client.learn(rows, labels, 503)["detail"]
+        assert client.learn(rows, labels)["rows"] == 200
+
+
+def test_a_thread_that_cannot_even_fail_ends_the_process(monkeypatch):
+    ended = []
+
+    def no_memory(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(Service, "__init__", lambda _: None)
+    monkeypatch.setattr(Service, "fail", no_memory)
+    monkeypatch.setattr(os, "_exit", ended.append)
+    Service()._guarded(no_memory)
+    assert ended == [1]

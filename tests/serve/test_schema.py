@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("schemathesis", reason="schemathesis is not installed")
 
 
+@pytest.mark.slow
 def test_requests_made_from_the_schema_never_break_the_service(serving, tmp_path):
     with serving() as client:
         command = [sys.executable, "-m", "schemathesis.cli", "run", f"{client.base_url}/openapi.json"]

@@ -1,5 +1,8 @@
 import pytest
-from tests.sources.brokers import MockKafka, NatsServer
+
+pytest.importorskip("bomkl_lab", reason="the brokers of the tests come with bomkl-lab, which is not installed")
+
+from bomkl_lab.benchmarks.common.brokers import MockKafka, NatsServer
 
 
 @pytest.fixture(params=[pytest.param("kafka", marks=pytest.mark.slow), "nats"])  # the mock cluster answers slowly

@@ -5,12 +5,13 @@ import json
 
 import pytest
 from tests.command_line import bomkl
-from tests.sources.brokers import MockKafka, as_json, make_rows
 
 from bomkl import modelfile
 from bomkl.sources import publishing
 from bomkl.sources.base import Record, SourceError
+from bomkl.sources.joining import TwoTopics
 from bomkl.sources.order import Ordered, OrderLog
+from bomkl_lab.benchmarks.common.brokers import MockKafka, as_json, make_rows
 
 ROWS = make_rows(60)
 OPTIONS = ("--budget", 20, "--ignore", "id", "-q")
@@ -99,6 +100,29 @@ def test_a_stream_that_was_made_anew_is_not_taken_for_the_old_one(broker, url, t
     assert "it was made anew" in run.stderr
 
 
+@pytest.mark.parametrize("broker", ["nats"], indirect=True)
+@pytest.mark.parametrize("place", [0, 7, -1])
+def test_messages_that_are_lost_on_the_way_are_read_again(broker, url, place):
+    broker.send("rows", as_json(ROWS))
+    source = publishing.open_source(publishing.SourceUrl(url("rows")))
+    source.seek({})
+    fetch, lost = source._fetch, []
+
+    async def lossy(most, seconds):
+        messages = await fetch(most, seconds)
+        if messages and not lost:
+            lost.append(messages.pop(place))
+        return messages
+
+    source._fetch = lossy
+    found = []
+    while len(found) < 60:
+        found += source.poll(1000, 0.2)
+    assert lost
+    assert [record.position for record in found] == list(range(1, 61))
+    source.close()
+
+
 class Fake:
     """A source of given records, which can be away."""
 
@@ -130,11 +154,15 @@ def test_after_a_kill_exactly_what_is_missing_is_published(monkeypatch):
     sink = type("Sink", (), {"send": lambda self, records: sent.extend(records)})()
     monkeypatch.setattr(publishing, "open_source", lambda url: reader)
     monkeypatch.setattr(publishing, "open_sink", lambda url: sink)
-    publisher = publishing.Publisher(None, {"0": 0})
-    publisher.publish([Record("0", at, b"") for at in (7, 7, 7, 9, 10)], ["x"] * 5, range(5))
+    publisher = publishing.Publisher(None, {"ends": {"0": 0}, "early": []})
+    publisher.publish([Record("0", 7, b"")], ["x"], [0])
+    state = publisher.state()
+    assert state == {"ends": {"0": 3}, "early": [["0", 10, 1], ["0", 7, 1]]}
+    publisher = publishing.Publisher(None, state)  # killed again, when that was saved
+    publisher.publish([Record("0", at, b"") for at in (7, 7, 9, 10)], ["x"] * 4, range(4))
     assert [each.position for each in sent] == [7, 9]
     reader.away = True
-    assert publisher.ends() == {"0": 0}
+    assert publisher.state() == state
 
 
 def test_the_order_is_kept_from_the_first_record_of_several_partitions(tmp_path):
@@ -144,3 +172,12 @@ def test_the_order_is_kept_from_the_first_record_of_several_partitions(tmp_path)
     while ordered.poll(10, 0.0):
         pass
     assert log.runs_after({}) == [("0", 1), ("1", 1)]
+
+
+def test_labels_come_first_when_too_many_rows_wait():
+    rows = Fake([Record("0", at, b"") for at in range(3)], {"0": 0})
+    labels = Fake([Record("0", at, b"") for at in range(2)], {"0": 0})
+    full = iter([False, True, True, True, False])
+    both = TwoTopics(rows, labels, lambda: next(full))
+    partitions = [both.poll(10, 0.0)[0].partition for _ in range(5)]
+    assert partitions == ["0", "labels/0", "labels/0", "0", "0"]

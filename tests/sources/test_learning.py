@@ -10,10 +10,10 @@ import time
 import numpy as np
 import pytest
 from tests.command_line import bomkl
-from tests.sources.brokers import as_json, make_rows
 
 from bomkl import modelfile
 from bomkl.sources import SourceUrl, open_source
+from bomkl_lab.benchmarks.common.brokers import as_json, make_rows
 
 ROWS = make_rows(700)
 ARGUMENTS = ("--budget", 60, "--ignore", "id")

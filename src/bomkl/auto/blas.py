@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from bomkl._core import OneBlasThread
-from bomkl._forks import in_forked_process
+from bomkl._support.forks import in_forked_process
 
 
 @cache

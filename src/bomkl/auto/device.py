@@ -8,18 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from bomkl._extras import install_hint
-from bomkl.auto.row_engine import RowEngine
-from bomkl.auto.sum_engine import CoreEngine, SumEngine
+from bomkl._support.extras import install_hint
+from bomkl.auto.rounds.engine import CoreEngine, SumEngine
+from bomkl.auto.rows.engine import RowEngine
 
 DEVICES = ("cpu", "cuda", "auto")
+_PROCESSOR = CoreEngine()
 _HOST = (1, 3)  # kinds of memory that the processor reads, as DLPack numbers them
 
 
 def engine_for(device: str) -> SumEngine:
     """Return the engine of a device; "auto" takes a GPU where there is one."""
     if device == "cpu" or (device == "auto" and not _has_gpu()):
-        return CoreEngine()
+        return _PROCESSOR
     if find_spec("torch") is None:
         raise ImportError(f"device='cuda' needs PyTorch. {install_hint('gpu')}")
     if not _has_gpu():
@@ -47,9 +48,11 @@ def rows_on_device(X: Any, device: str) -> Any:
 
 
 def on_host(array: Any) -> Any:
-    """Labels, targets, weights or a single row, copied to the processor where a GPU holds them."""
-    if not _is_foreign(array) or array.__dlpack_device__()[0] in _HOST:
+    """Rows, labels, targets or weights in memory of the processor, of a type that NumPy has."""
+    if not _is_foreign(array):
         return array
+    if array.__dlpack_device__()[0] in _HOST:
+        return array.float() if str(array.dtype) == "torch.bfloat16" else array
     from bomkl.auto.gpu.arrays import DeviceRows, as_tensor
 
     return DeviceRows(as_tensor(array)).toarray()

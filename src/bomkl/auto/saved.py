@@ -4,40 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from bomkl.auto.limits import FLOATS
+
 State = dict[str, Any]
-
-
-class Limits(NamedTuple):
-    """Least and largest value of a stored quantity: learning keeps it within them, and loading refuses all else.
-
-    Stated once and used by both, so that whatever was learned can be loaded.
-
-    Examples
-    --------
-    >>> Limits(0.0, 1.0).clip(np.array([-1e-17, 0.5]))
-    array([0. , 0.5])
-    >>> Saved({"share": -0.5}, "model").number("share", *Limits(0.0, 1.0))
-    Traceback (most recent call last):
-    ...
-    ValueError: 'share' of the saved model must be a finite number from 0.0 to 1.0. Got -0.5 instead.
-    """
-
-    low: float = -math.inf
-    high: float = math.inf
-
-    def clip(self, values: Any) -> Any:
-        """Bring numbers within the limits."""
-        return np.clip(values, self.low, self.high)
-
-
-FLOATS = Limits(-float(np.finfo(np.float64).max), float(np.finfo(np.float64).max))
-SIZES = Limits(5e-324, FLOATS.high)  # what numbers are divided by: not zero, however small
-SUMS = Limits(0.0, FLOATS.high)  # of squares and losses
 
 
 class Saved:
@@ -49,6 +23,10 @@ class Saved:
     Traceback (most recent call last):
     ...
     ValueError: 'open' of the saved newton must be an int from 0 to 63. Got 2147483647 instead.
+    >>> Saved({"share": -0.5}, "model").number("share", 0.0, 1.0)
+    Traceback (most recent call last):
+    ...
+    ValueError: 'share' of the saved model must be a finite number from 0.0 to 1.0. Got -0.5 instead.
     """
 
     def __init__(self, state: Any, owner: str) -> None:
@@ -93,6 +71,10 @@ class Saved:
             raise self.wrong(name, "True or False", value)
         return value
 
+    def value(self, name: str) -> Any:
+        """Take a value of any kind, which the caller has to check."""
+        return self._take(name)
+
     def text(self, name: str, choices: Iterable[str] | None = None) -> str:
         """Take a string, where choices are given one of them."""
         value = self._take(name)
@@ -125,10 +107,21 @@ class Saved:
         if value.ndim != len(shape) or any(n not in (None, m) for n, m in zip(shape, value.shape, strict=True)):
             raise self.wrong(name, f"an array of shape {shape}", value.shape)
         if value.size:
-            least, most = value.min(), value.max()  # NaN where there is one
-            if not (np.isfinite(least) and np.isfinite(most) and least >= low and most <= high):
+            least, most = value.min().item(), value.max().item()  # NaN where there is one
+            if not (max(low, FLOATS.low) <= least and most <= min(high, FLOATS.high)):
                 raise self.wrong(name, f"finite numbers from {low} to {high}", (least, most))
         return np.array(value, order="C")
+
+    def integers(self, name: str, most: int, low: int) -> list[int]:
+        """Take a list of whole numbers."""
+        value = self._take(name)
+        if type(value) is not list or len(value) > most or not all(type(n) is int and low <= n < 2**31 for n in value):
+            raise self.wrong(name, f"a list of at most {most} ints from {low} on", value)
+        return list(value)
+
+    def unread(self, name: str) -> Any:
+        """Take a value that whoever reads it checks."""
+        return self._take(name)
 
     def part(self, name: str) -> Saved:
         """Take a part that has a state of its own."""

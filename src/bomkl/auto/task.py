@@ -9,11 +9,12 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bomkl.auto.limits import FORGETTING, SCALED_TARGETS
 from bomkl.auto.saved import Saved, State
 
 Float = NDArray[np.float64]
 
-_FARTHEST_TARGET = 1e6  # scaled targets beyond it are taken as this
+MEMORY = 2**28  # bytes that a model may take where nobody says how many
 HUBER = 1.0  # where Huber's loss turns linear, in units of the scaled target; the core has the same
 
 
@@ -40,7 +41,8 @@ class Task(IntEnum):
         """
         if self.is_regression:
             with np.errstate(over="ignore"):
-                return np.clip((y - centre) / spread, -_FARTHEST_TARGET, _FARTHEST_TARGET)[:, None]
+                scaled: Float = SCALED_TARGETS.clip((y - centre) / spread)
+                return scaled[:, None]
         if self is Task.BINARY:
             return y[:, None].copy()
         return np.eye(n_classes)[y.astype(np.intp)]
@@ -66,13 +68,20 @@ class LearnerSettings:
     regression: bool
     huber: bool
     forget: float = 1.0
-    trees: bool = True
+    trees: bool = True  # whether the pool has trees
     squares: bool = False  # whether one component has the squares of the columns: there must be few
+    memory: int = MEMORY  # bytes that everything learned may take
+    growing_trees: bool = True  # whether more trees may come as the stream grows
 
     @property
     def has_trees(self) -> bool:
         """Whether there are tree experts: they do not forget."""
         return self.trees and self.forget == 1.0
+
+    @property
+    def grows_trees(self) -> bool:
+        """Whether trees may come as the stream grows."""
+        return self.growing_trees and self.forget == 1.0
 
     def task(self, n_classes: int) -> Task:
         """Tell what is learned while so many classes are known."""
@@ -90,19 +99,24 @@ class LearnerSettings:
             "forget": self.forget,
             "trees": self.trees,
             "squares": self.squares,
+            "memory": self.memory,
+            "growing_trees": self.growing_trees,
         }
 
     @classmethod
     def from_state(cls, saved: Saved) -> Self:
         """Take settings as `to_state` gave them."""
+        trees = saved.flag("trees")
         settings = cls(
             saved.integer("budget", 1, 2**31 - 1),
             saved.integer("seed"),
             saved.flag("regression"),
             saved.flag("huber"),
-            saved.number("forget", 0.5, 1.0),
-            saved.flag("trees"),
+            saved.number("forget", *FORGETTING),
+            trees,
             saved.flag("squares", missing=False),
+            saved.integer("memory", 1) if saved.has("memory") else MEMORY,  # since version 0.3.0
+            saved.flag("growing_trees", missing=trees),
         )
         saved.end()
         return settings

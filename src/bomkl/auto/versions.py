@@ -6,23 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from bomkl.auto.drift import AdaptiveLearner
-from bomkl.auto.geometry import packed, unpacked
-from bomkl.auto.rounds import RoundLearner
-from bomkl.auto.rows import RowLearner
+from bomkl.auto.features.geometry import packed, unpacked
+from bomkl.auto.learner import Learner, learner_from_state, learner_state
 from bomkl.auto.saved import Saved, State
-from bomkl.auto.wide import WideLearner, learner_type
 
 VERSION = 2
-Learner = RowLearner | WideLearner | AdaptiveLearner  # a RoundLearner is a RowLearner
 
 
-def learner_state(learner: Learner) -> State:
+def versioned_state(learner: Learner) -> State:
     """Everything a learner is, as plain values and arrays."""
-    return {"version": VERSION, "kind": learner.kind, "learner": learner.to_state()}
+    return {"version": VERSION, **learner_state(learner)}
 
 
-def learner_from_state(state: Any, columns: int) -> Learner:
+def learner_of_any_version(state: Any, columns: int) -> Learner:
     """Bring a learner of rows of so many columns back; raises ValueError where anything does not fit."""
     if isinstance(state, dict) and "version" not in state:
         state = _from_version_1(state)
@@ -30,12 +26,7 @@ def learner_from_state(state: Any, columns: int) -> Learner:
     version = saved.integer("version")
     if version != VERSION:
         raise ValueError(f"The model was saved as version {version}, but this bomkl reads versions 1 and {VERSION}.")
-    kinds: dict[str, type[Learner]] = {
-        each.kind: each for each in (learner_type(columns), RoundLearner, AdaptiveLearner)
-    }
-    learner: Learner = kinds[saved.text("kind", kinds)].from_state(saved.part("learner"), columns)
-    saved.end()
-    return learner
+    return learner_from_state(saved, columns)
 
 
 # ---------------------------------------------------------------- version 1, of bomkl 0.1.0
@@ -56,7 +47,7 @@ _SAME = ("settings", "n_classes", "seen", "counts", "centre", "spread", "combina
 
 def _from_version_1(state: State) -> State:
     if not state["adaptive"]:
-        return {"version": VERSION, "kind": RowLearner.kind, "learner": _rows_1(state["stream"])}
+        return {"version": VERSION, "kind": "rows", "learner": _rows_1(state["stream"])}
     old = state["stream"]
     last = {
         "X": np.array(old["last_X"]).reshape(len(old["last_X"]), -1),
@@ -74,7 +65,7 @@ def _from_version_1(state: State) -> State:
         "last": last if len(old["last_X"]) else None,
         "recent": np.array(old["recent"], dtype=np.float64),
     }
-    return {"version": VERSION, "kind": AdaptiveLearner.kind, "learner": learner}
+    return {"version": VERSION, "kind": "adaptive", "learner": learner}
 
 
 def _rows_1(old: State) -> State:

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import compute_class_weight
 
-from bomkl._change import change
-from bomkl._drawn_rows import Drawn
-from bomkl._labels import checked_classes, checked_labels
-from bomkl._online import OnlineClassifier
-from bomkl._row_order import note_order
-from bomkl._validation import check_as_many, check_bool, check_choice, check_class_weights, parameter_error
+from bomkl._estimators.labels import checked_classes, checked_labels
+from bomkl._estimators.online import OnlineClassifier
+from bomkl._support.change import change
+from bomkl._support.drawn_rows import Drawn
+from bomkl._support.row_order import note_order
+from bomkl._support.validation import check_as_many, check_bool, check_choice, check_class_weights, parameter_error
 from bomkl.budget.estimator import EngineEstimator
 from bomkl.budget.growth import with_another_class
 from bomkl.budget.per_row import LARGEST_WEIGHT, Float

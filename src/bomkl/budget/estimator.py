@@ -17,7 +17,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from bomkl._change import as_of
 from bomkl._core import (
     Engine32,
     Engine64,
@@ -26,10 +25,12 @@ from bomkl._core import (
     after_fork_in_parent,
     before_fork,
 )
-from bomkl._drawn_rows import Drawn, drawn_order, row_numbers, rows_at_once
-from bomkl._repr import ShowsState, State, bytes_text, mistakes_text, top_kernels
-from bomkl._table_rows import TableRows
-from bomkl._validation import check_choice, check_count, check_kept, parameter_error, thread_count
+from bomkl._estimators.table_rows import TableRows
+from bomkl._support.change import as_of
+from bomkl._support.drawn_rows import Drawn, drawn_order, row_numbers, rows_at_once
+from bomkl._support.progress import learning_bar
+from bomkl._support.repr import ShowsState, State, bytes_text, mistakes_text, top_kernels
+from bomkl._support.validation import check_choice, check_count, check_kept, parameter_error, thread_count
 from bomkl.budget.config import TASKS, KernelCalls, combiner_record, kernel_name, kernel_record, learner_record
 from bomkl.budget.growth import widened
 from bomkl.budget.parameters import check_parameters, kernel_list
@@ -37,7 +38,6 @@ from bomkl.budget.per_row import Float, checked_weights, selection_deltas
 from bomkl.combiners import Combiner
 from bomkl.kernels import Kernel, KernelLike
 from bomkl.learners import SPA, Learner
-from bomkl.progress import learning_bar
 from bomkl.tables.frames import Table, in_single_precision
 from bomkl.tables.learned import Update
 
@@ -236,6 +236,10 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
                 with _rows_numbered(range(part.start, part.stop) if order is None else order[part]):
                     scores.append(self._engine.learn(rows, targets[part], weight, delta, self._n_threads()))
         return scores[0] if len(scores) == 1 else np.concatenate(scores)
+
+    def _learned_single_row(self, X: Any, y: Any) -> bool:
+        """Tell that `partial_fit` has no short way for one row."""
+        return False
 
     def _learn_one(self, x: Any, target: float, state: dict[str, Any]) -> Any:
         """Learn from one row that is ready for the engine; None where it is not, or something needs a closer look.

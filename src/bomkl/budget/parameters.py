@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from bomkl._validation import (
+from bomkl._support.validation import (
     check_bool,
     check_choice,
     check_count,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bomkl._validation import check_all_finite, is_finite_number, parameter_error, weights_as_numbers
+from bomkl._support.validation import check_all_finite, is_finite_number, parameter_error, weights_as_numbers
 
 Float = NDArray[np.float64]
 

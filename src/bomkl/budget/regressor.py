@@ -8,12 +8,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bomkl._change import change
-from bomkl._drawn_rows import Drawn
-from bomkl._labels import checked_numbers
-from bomkl._online import OnlineRegressor
-from bomkl._row_order import note_order
-from bomkl._validation import check_as_many, check_bool, check_not_negative, is_finite_number, parameter_error
+from bomkl._estimators.labels import checked_numbers
+from bomkl._estimators.online import OnlineRegressor
+from bomkl._support.change import change
+from bomkl._support.drawn_rows import Drawn
+from bomkl._support.row_order import note_order
+from bomkl._support.validation import check_as_many, check_bool, check_not_negative, is_finite_number, parameter_error
 from bomkl.budget.estimator import EngineEstimator
 from bomkl.budget.per_row import Float
 from bomkl.combiners import REGRESSION_LOSSES, Combiner, Hedge
@@ -197,7 +197,7 @@ class BudgetMKLRegressor(OnlineRegressor, EngineEstimator):
         check_not_negative(owner, "epsilon", self.epsilon)
         if not self._learner().can_regress:
             names = ", ".join(kind.__name__ for kind in Learner.__subclasses__() if kind.can_regress)
-            raise parameter_error(owner, "learner", f"one of {names}, which have a loss for numbers", self.learner)
+            raise parameter_error(owner, "learner", f"one of {names}, which can learn regression", self.learner)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -9,7 +9,7 @@ from zlib import crc32
 import numpy as np
 from scipy import sparse
 
-from bomkl._checksums import checksum
+from bomkl._support.checksums import checksum
 from bomkl.streams import Block
 
 _FIRST_ROWS = 32  # how many rows of a run have a mark of their own

@@ -11,7 +11,7 @@ from itertools import count, repeat
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from bomkl._files import locked, replacing
+from bomkl._support.files import locked, replacing
 from bomkl.cli.options import PipeOptions, UsageError, say
 from bomkl.cli.output import ProgressTable, json_text, print_result
 from bomkl.cli.rows import open_for_learning, open_for_predicting, schema_of, valid_notes
@@ -88,7 +88,7 @@ def predict_from(
         def save() -> None:
             if positions is not None and publisher is not None:
                 with replacing(positions) as file:
-                    file.write(json.dumps(records.state() | {"published": publisher.ends()}).encode())
+                    file.write(json.dumps(records.state() | {"published": publisher.state()}).encode())
                 records.saved()
 
         learned = int(model.estimator.n_seen_)
@@ -264,7 +264,7 @@ class _Training:
             "schema": None if self.schema is None else self.schema.to_dict(),
             "tally": dataclasses.asdict(self.validation.tally),
             "source": self.records.state()
-            | {"url": self.url.shown, "published": None if self._publisher is None else self._publisher.ends()},
+            | {"url": self.url.shown, "published": None if self._publisher is None else self._publisher.state()},
         }
         modelfile.save(self.validation.estimator, self.output, notes)
         self.records.saved()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO, get_args, ge
 import typer
 from typer.models import OptionInfo
 
-from bomkl._stream_options import StreamOptions
+from bomkl._support.stream_options import StreamOptions
 from bomkl.cli.signals import Stopped, stopped_by_signals
 
 EXIT_FAILED, EXIT_USAGE, EXIT_BROKEN_PIPE = 1, 2, 141
@@ -53,7 +53,7 @@ _ROW_HELP: dict[str, tuple[str, str | None]] = {
     "header": ("Whether the first line of a CSV or TSV file names the columns.", None),
     "delimiter": ("Column separator of CSV files.", ", or tab; with --decimal , it is ;"),
     "decimal": ("Decimal mark of numbers in CSV and TSV files: . or ,", None),
-    "quote": ("Character around texts of CSV and TSV files.", None),
+    "quote": ("Character around strings of CSV and TSV files.", None),
     "escape": ("Character of CSV and TSV files that takes from the next one its meaning, such as a backslash.", None),
     "ignore": ("Column to leave out (may be repeated).", None),
     "strings": ("Column to treat as text although it looks like numbers (may be repeated).", None),

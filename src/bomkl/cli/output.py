@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from bomkl._files import replacing
+from bomkl._support.files import replacing
+from bomkl._support.progress import progress_bar
 from bomkl.cli.options import check_output, naming, say
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def print_result(text: str) -> None:
 
 
 class ProgressTable:
-    """The table of progress on standard error.
+    """The table of progress on standard error; at a terminal, work that takes long has a bar below it.
 
     Parameters
     ----------
@@ -87,11 +88,31 @@ class ProgressTable:
     def __init__(self, quiet: bool) -> None:
         self._quiet, self._begun, self._rows = quiet, False, 0
         self._due = monotonic() + _FIRST_SECONDS
+        self._bar: Any = None
+
+    @contextlib.contextmanager
+    def bar(self, total: int | None, doing: str, done: int = 0) -> Iterator[None]:
+        """Show a bar while rows are worked on: so many in all if known, so many of them done before."""
+        if self._quiet:
+            yield
+            return
+        with progress_bar(total, doing, "row", initial=done) as self._bar:
+            yield
+        self._bar = None
+
+    def advance(self, rows: int, errors: float | None = None, so_far: int = 0, metric: str = "error rate") -> None:
+        """Count rows in the bar; `errors` are those of all rows so far."""
+        if self._bar is None or self._bar.disable:
+            return
+        if errors is not None and so_far:
+            self._bar.set_postfix_str(f"{short_name(metric)} {errors / so_far:.4f}", refresh=False)
+        self._bar.update(rows)
 
     @property
     def is_due(self) -> bool:
         """Whether it is time for a line, though no record was made."""
-        return not self._quiet and monotonic() >= self._due
+        shown = self._bar is not None and not self._bar.disable
+        return not self._quiet and not shown and monotonic() >= self._due
 
     def show(self, record: Progress, lag: int | None = None) -> None:
         """Print one line, the first time with the names of the columns; `lag` counts the rows that wait in a broker."""
@@ -103,6 +124,20 @@ class ProgressTable:
             say(f"{'rows':>12} {short_name(record.metric):>11} {'since last':>11} {'all SVs':>9}{waiting}  top kernel")
             self._begun = True
         self._rows = record.rows
+        with self._above_bar():
+            self._say(record, lag)
+
+    @contextlib.contextmanager
+    def _above_bar(self) -> Iterator[None]:
+        """Keep the bar below what is printed meanwhile."""
+        shown = self._bar is not None and not self._bar.disable and self._bar.n > self._bar.initial
+        if shown:
+            self._bar.clear()
+        yield
+        if shown:
+            self._bar.refresh()
+
+    def _say(self, record: Progress, lag: int | None) -> None:
         say(
             f"{record.rows:>12} {record.error:>11.4f} {record.error_since_last:>11.4f} {record.support_vectors:>9}"
             + ("" if lag is None else f" {lag:>9}")

@@ -11,6 +11,7 @@ import typer
 from typer.models import ArgumentInfo, OptionInfo
 
 from bomkl.cli import options, signals
+from bomkl.cli.added import added, added_names
 from bomkl.cli.app import app
 
 _STOPPED = f"{signals.EXIT_HUNG_UP}, {signals.EXIT_INTERRUPTED}, {signals.EXIT_TERMINATED}"
@@ -66,18 +67,15 @@ def reference() -> str:
 
 
 def _commands() -> Iterator[tuple[str, Callable[..., Any]]]:
-    from bomkl.cli.experiments import datasets_app, reproduce
-
     for command in app.registered_commands:
         assert command.callback is not None
-        if command.name == "reproduce":  # these two pass their arguments on
-            yield "bomkl reproduce", reproduce
-        elif command.name == "datasets":
-            for each in datasets_app.registered_commands:
-                assert each.callback is not None
-                yield f"bomkl datasets {each.name or each.callback.__name__}", each.callback
-        else:
-            yield f"bomkl {command.name}", command.callback
+        yield f"bomkl {command.name}", command.callback
+    for name in added_names():
+        commands = added(name).registered_commands
+        for command in commands:
+            assert command.callback is not None
+            ending = f" {command.name or command.callback.__name__}" if len(commands) > 1 else ""
+            yield f"bomkl {name}{ending}", command.callback
 
 
 def _section(name: str, function: Callable[..., Any]) -> str:

@@ -33,7 +33,6 @@ ToOption = Annotated[
     str | None, typer.Option("--to", help="With --from: topic or stream to publish predictions to.", metavar="URL")
 ]
 ModelPath = Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")]
-MOST_CLASSES = 1000
 # Texts that people take for numbers or dates, and how to write them so that they are
 _ODD_TEXTS = {
     r"[-+]?[$€£]?\s?\d{1,3}([.,' ]?\d{3})*([.,]\d+)?\s?[%$€£]?": "numbers, write them as 1234.5",
@@ -191,7 +190,7 @@ def report_odd_texts(estimator: Any) -> None:
                 and re.fullmatch(pattern, text)
                 and not re.fullmatch(r"[-+]?\d+(\.\d+)?", text)
             ):
-                say(printable(f"bomkl: column {name} holds texts such as {text!r}. To use them as {advice}."))
+                say(printable(f"bomkl: column {name} holds strings such as {text!r}. To use them as {advice}."))
 
 
 def report_skipped(stream: Stream) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bomkl._validation import did_you_mean
+from bomkl._support.validation import did_you_mean
 from bomkl.cli.options import AlgorithmOptions, RowOptions, UsageError, usage
 
 DEFAULT_ALGORITHM = "auto"
@@ -84,7 +84,7 @@ class RunSettings:
             raise UsageError(f"--classes must be {rule}. Got {self.classes!r} instead.")
         estimator = self.estimator()
         if self.classes is not None and not is_classifier(estimator):
-            raise UsageError(f"--classes is for classifiers, but {self.algorithm} predicts numbers. Leave it out.")
+            raise UsageError(f"--classes is for classifiers, but {self.algorithm} is for regression. Leave it out.")
 
     def class_labels(self, numbers: bool) -> tuple[Any, ...] | None:
         """Labels that `classes` names, as numbers or as strings; None where it names none."""
@@ -128,7 +128,7 @@ def read_settings(algorithm: AlgorithmOptions, rows: RowOptions) -> RunSettings:
 
 def row_settings(options: RowOptions, file: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Those settings of `open_stream` that differ from its defaults, checked; options override the file."""
-    from bomkl.streams.formats import checked_options
+    from bomkl.streams.formats.registry import checked_options
 
     chosen = dict(file or {})
     names = {each.name: each.default for each in dataclasses.fields(RowOptions)}
@@ -160,7 +160,7 @@ def takes_new_classes(estimator: Any) -> bool:
 
 
 def takes_tables(estimator: Any) -> bool:
-    """Tell whether an estimator takes tables as they are, with texts, gaps and dates; not one that learned a matrix."""
+    """Tell whether an estimator takes tables as they are, with strings and missing values; not one of a matrix."""
     fitted = hasattr(estimator, "n_features_in_")
     return hasattr(estimator, "takes_tables_") and not (fitted and estimator.encoder_ is None)
 

@@ -6,16 +6,19 @@ import contextlib
 import dataclasses
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from time import perf_counter, process_time
 from typing import TYPE_CHECKING, Any
 
 from bomkl.cli.options import UsageError, say
+from bomkl.cli.rows import report_skipped
 from bomkl.cli.settings import RunSettings, stream_arguments
 
 if TYPE_CHECKING:
-    from bomkl.file_partitions import RowReader
     from bomkl.partitions import Job
+    from bomkl.partitions.files import FilePartition, RowReader
+    from bomkl.streams import Stream
+    from bomkl.streams.schema import Schema
 
 
 def train_in_partitions(
@@ -31,12 +34,14 @@ def train_in_partitions(
     from sklearn.base import is_regressor
 
     from bomkl import modelfile
+    from bomkl._support.progress import progress_bar
     from bomkl.partitions import Job, learn_partitions
-    from bomkl.progress import progress_bar
 
     estimator = settings.estimator()
-    if not hasattr(estimator, "update") or estimator.drift is not None:
-        raise UsageError("--workers and --scheduler are for the algorithms auto and auto-regression without drift.")
+    if not hasattr(estimator, "update") or estimator.drift == "adapt":
+        raise UsageError(
+            '--workers and --scheduler are for the algorithms auto and auto-regression, not drift="adapt".'
+        )
     estimator.set_params(update="rounds")
     saved = modelfile.read(output) if resume and os.path.exists(output) else None
     begun, own = perf_counter(), process_time()
@@ -64,24 +69,45 @@ def train_in_partitions(
 
 
 def _reader(settings: RunSettings, inputs: list[str], regression: bool) -> RowReader:
-    from bomkl.file_partitions import RowReader, file_partitions
+    from bomkl.partitions.files import RowReader, file_partitions
     from bomkl.streams import open_stream
 
     target: Any = "number" if regression else "class"
-    stream = open_stream(inputs, target=target, **stream_arguments(settings.rows, True))
+
+    def opened(inputs: list[str]) -> Stream:
+        return open_stream(inputs, target=target, **stream_arguments(settings.rows, True))
+
+    stream = opened(inputs)
     parts = tuple(file_partitions(inputs, stream.options))
     next(iter(stream))  # shows what the columns hold, unless one has had no value yet
     schema = stream.schema
-    ragged = any(part.format == "jsonl" for part in parts)  # rows of which may bring columns at any time
-    if schema is None or schema.columns is None or ragged or any(each.kind == "unknown" for each in schema.columns):
-        schema = open_stream(inputs, target=target, **stream_arguments(settings.rows, True)).scan()
+    if schema is None or schema.columns is None or not _is_whole(schema, parts, opened):
+        stream = opened(inputs)
+        schema = stream.scan()
+        report_skipped(stream)
     schema = dataclasses.replace(schema, label_kind="number") if regression else schema
     return RowReader(parts, stream.options, dataclasses.replace(schema, classes=None))
 
 
+def _is_whole(schema: Schema, parts: tuple[FilePartition, ...], opened: Callable[[list[str]], Stream]) -> bool:
+    """Whether the first rows have shown all columns: none is without a value, and no later file brings others."""
+    from bomkl.streams.errors import NoRowsError
+
+    if any(each.kind == "unknown" for each in schema.columns or ()) or any(part.format == "jsonl" for part in parts):
+        return False  # each row of JSON lines may bring columns
+    names = {column.name for column in schema.columns or ()}
+    for path in dict.fromkeys(part.path for part in parts):
+        later = opened([path])
+        with contextlib.suppress(NoRowsError):
+            next(iter(later))
+        if later.schema is not None and not {column.name for column in later.schema.columns or ()} <= names:
+            return False
+    return True
+
+
 @contextlib.contextmanager
 def _runner(reader: RowReader, workers: int | None, scheduler: str | None) -> Iterator[Any]:
-    from bomkl.file_partitions import PoolRunner
+    from bomkl.partitions.files import PoolRunner
 
     if scheduler is None:
         with PoolRunner(reader, workers or 1) as pool:

@@ -12,7 +12,7 @@ dies costs time but does not change the model. The client can save a checkpoint 
 True
 """
 
-from bomkl._extras import install_hint
+from bomkl._support.extras import install_hint
 
 try:
     import dask  # noqa: F401

@@ -12,11 +12,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from bomkl import auto, modelfile
-from bomkl._repr import ShowsState, State
+from bomkl._support.progress import progress_bar
+from bomkl._support.repr import ShowsState, State
 from bomkl.dask.runner import DaskRunner, current_client
 from bomkl.dask.tables import delayed_tables
 from bomkl.partitions import Job, learn_partitions
-from bomkl.progress import progress_bar
 
 
 class _DaskEstimator(ShowsState):

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from bomkl._validation import check_positive
+from bomkl._support.validation import check_positive
 from bomkl._version import __version__
-from bomkl.auto.estimator import AutoEstimator
+from bomkl.auto.estimators.estimator import AutoEstimator
 from bomkl.budget.estimator import EngineEstimator
 
 if TYPE_CHECKING:
@@ -31,8 +31,9 @@ def to_onnx(estimator: Any, tolerance: float = 1e-5) -> ModelProto:
     estimator : estimator of this package
         A fitted classifier or regressor of `bomkl`. Kernels that are Python functions cannot be exported.
     tolerance : float, default=1e-5
-        How far the scores of the two may differ on rows that the estimator has stored, as a share of the spread of
-        these scores. If they differ by more, the export is refused.
+        How far the scores of the two may differ on rows like those the estimator has stored, as a share of the spread
+        of these scores, which is twice their standard deviation. If they differ by more, the export is refused. Auto
+        models keep features in single precision: with three or more classes they often need 1e-4.
 
     Returns
     -------

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bomkl._extras import install_hint
+from bomkl._support.extras import install_hint
 
 try:
     from onnx import ModelProto, TensorProto, helper, numpy_helper
@@ -106,6 +106,14 @@ class Graph:
     def integers(self, values: int | Sequence[int]) -> str:
         """Add whole numbers, as axes and shapes are."""
         return self.constant(np.array(values, dtype=np.int64))
+
+    def least(self, name: str, k: int) -> str:
+        """Places of the k least numbers of each row."""
+        values, places = (f"TopK_{len(self._nodes)}_{each}" for each in ("values", "places"))
+        self._nodes.append(
+            helper.make_node("TopK", [name, self.integers([k])], [values, places], axis=1, largest=0, sorted=1)
+        )
+        return places
 
     def first_column(self, name: str) -> str:
         """Turn a matrix of one column into a vector."""

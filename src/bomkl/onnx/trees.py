@@ -1,4 +1,4 @@
-"""Scores of tree experts (see `bomkl.auto.trees`), as operators."""
+"""Scores of tree experts (see `bomkl.auto.trees.trees`), as operators."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bomkl.auto.task import Task
-from bomkl.auto.trees import BoostedTrees, Forest, Numbers
+from bomkl.auto.trees.trees import BoostedTrees, Forest, Numbers
 from bomkl.onnx.graph import Graph
 
 _PRIOR_WEIGHT = 0.2  # as in cpp/auto/forest.hpp

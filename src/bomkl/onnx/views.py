@@ -1,11 +1,12 @@
-"""Views of the columns that the kernels of the Auto models work on (see `bomkl.auto.geometry`), as operators."""
+"""Views of the columns that the kernels of the Auto models work on (`bomkl.auto.features.geometry`), as operators."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from bomkl.auto import geometry
-from bomkl.auto.geometry import Float, Geometry
+from bomkl.auto.features import geometry
+from bomkl.auto.features.coding import Coding
+from bomkl.auto.features.geometry import Float, Geometry
 from bomkl.onnx.graph import Graph
 
 
@@ -66,27 +67,35 @@ class Views:
         return graph.add("Div", centred, graph.number(parts.normal_deviation))
 
     def _codes(self) -> str:
-        """How many cuts of its column lie below each value."""
         coding = self._geometry.coding
         assert coding is not None
-        return self._count("Less", np.split(coding.cuts, coding.starts[1:-1]))
+        return codes_of(self._graph, self._rows, coding)
 
     def _count(self, comparison: str, columns: list[Float]) -> str:
-        """How many of the sorted values of its column are less than (or equal to) each value: binary search.
+        return _count(self._graph, self._rows, comparison, columns)
 
-        Columns are filled up with infinity to one less than a power of two, so that no step leaves them.
-        """
-        graph, n_columns = self._graph, len(columns)
-        steps = max(map(len, columns), default=0).bit_length() or 1
-        full = 2**steps - 1
-        padded = np.full((n_columns, full), np.inf)
-        for row, values_of_column in zip(padded, columns, strict=True):
-            row[: len(values_of_column)] = values_of_column
-        values = graph.number(padded.ravel())
-        starts = np.arange(n_columns) * full
-        place = graph.integers(starts.tolist())
-        for step in (2**power for power in reversed(range(steps))):
-            probe = graph.add("Gather", values, graph.add("Add", place, graph.integers(step - 1)))
-            passed = graph.add(comparison, probe, self._rows)
-            place = graph.add("Where", passed, graph.add("Add", place, graph.integers(step)), place)
-        return graph.add("Sub", place, graph.integers(starts.tolist()))
+
+def codes_of(graph: Graph, rows: str, coding: Coding) -> str:
+    """How many cuts of its column lie below each value."""
+    return _count(graph, rows, "Less", np.split(coding.cuts, coding.starts[1:-1]))
+
+
+def _count(graph: Graph, rows: str, comparison: str, columns: list[Float]) -> str:
+    """How many of the sorted values of its column are less than (or equal to) each value: binary search.
+
+    Columns are filled up with infinity to one less than a power of two, so that no step leaves them.
+    """
+    n_columns = len(columns)
+    steps = max(map(len, columns), default=0).bit_length() or 1
+    full = 2**steps - 1
+    padded = np.full((n_columns, full), np.inf)
+    for row, values_of_column in zip(padded, columns, strict=True):
+        row[: len(values_of_column)] = values_of_column
+    values = graph.number(padded.ravel())
+    starts = np.arange(n_columns) * full
+    place = graph.integers(starts.tolist())
+    for step in (2**power for power in reversed(range(steps))):
+        probe = graph.add("Gather", values, graph.add("Add", place, graph.integers(step - 1)))
+        passed = graph.add(comparison, probe, rows)
+        place = graph.add("Where", passed, graph.add("Add", place, graph.integers(step)), place)
+    return graph.add("Sub", place, graph.integers(starts.tolist()))

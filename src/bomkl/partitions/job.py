@@ -6,25 +6,31 @@ import copy
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from bomkl.auto.classifier import AutoMKLClassifier
+from bomkl._support.limits import MOST_CLASSES
+from bomkl.auto.build import learner_of_rows
 from bomkl.auto.constants import PRUNE_AT
-from bomkl.auto.regressor import AutoMKLRegressor
-from bomkl.auto.rounds import RoundLearner
-from bomkl.auto.sum_engine import newton_parts
-from bomkl.auto.sums import log_rows_of
-from bomkl.partitions.pieces import MOST_LABELS, Gains, Labels, Means, PartitionError, Piece, Static, Summary, named
+from bomkl.auto.estimators.class_learning import mistaken
+from bomkl.auto.estimators.classifier import AutoMKLClassifier
+from bomkl.auto.estimators.regressor import AutoMKLRegressor
+from bomkl.auto.growth.round_growth import MOST_ROWS, RoundGrowthLearner
+from bomkl.auto.learner import Learner
+from bomkl.auto.rounds.engine import newton_parts
+from bomkl.auto.rounds.round_learner import RoundLearner
+from bomkl.auto.rounds.sums import log_rows_of
+from bomkl.partitions.pieces import CodedRows, Gains, Labels, Means, PartitionError, Piece, Static, Summary, named
 from bomkl.partitions.rows import Rows, check_numbers, codes_of
 from bomkl.tables.cells import Kind
 from bomkl.tables.errors import TableError, with_row
 from bomkl.tables.frames import Table, stacked
 
 GROUP = 8  # partitions that a round takes rows from at the same time
-_PLURALS: dict[Kind, str] = {"number": "numbers", "boolean": "truth values", "date": "dates", "category": "texts"}
+_PLURALS: dict[Kind, str] = {"number": "numbers", "boolean": "booleans", "date": "dates", "category": "strings"}
 _HEAD_PARTITIONS = 64  # partitions that the head is drawn from, more where they are small
 
 
@@ -146,12 +152,23 @@ class Job:
             wanted -= sum(sizes)
             if not wanted:
                 break
-        return pieces
+        return self._with_rows_sent(pieces)
+
+    def _with_rows_sent(self, pieces: list[Piece]) -> list[Piece]:
+        """Tell pieces their place in the round, and how many of their rows growth learns from."""
+        if self._growth() is None:
+            return pieces
+        ends = np.cumsum([piece.end - piece.begin for piece in pieces])
+        sent = [int(end) * min(MOST_ROWS, int(ends[-1])) // int(ends[-1]) for end in ends]
+        places = zip(pairwise([0, *ends.tolist()]), pairwise([0, *sent]), pieces, strict=True)
+        return [replace(piece, first=first, sent=to - begin) for (first, _), (begin, to), piece in places]
 
     def static(self) -> Static:
         """Return what workers need to know of the model once."""
         if self._static is None:
-            self._static = Static(self._learner().without_information(), getattr(self.model, "_labels", None))
+            growth = self._growth()
+            coding = None if growth is None else growth.coding
+            self._static = Static(self._learner().without_information(), getattr(self.model, "_labels", None), coding)
         return self._static
 
     def means(self) -> Means:
@@ -176,20 +193,50 @@ class Job:
         if gains is None or gains.rows != expected:
             raise PartitionError(f"The round has {expected} rows, but {0 if gains is None else gains.rows} came back.")
         gains.notices.warn()
-        learner = self._learner()
-        with ThreadPoolExecutor(min(len(learner.components), os.cpu_count() or 1)) as pool:  # workers are idle now
-            learner.end_round_elsewhere(gains.sums, pool.map)
-        if gains.counts is not None:
-            self.model._encoder = gains.counts.learned(self.model._encoder)
+        learner = self.model._learner.fork()  # takes the place of the other when all went well
+        rounds, wrong = self._rounds(learner), 0
+        with ThreadPoolExecutor(min(len(rounds.components), os.cpu_count() or 1)) as pool:  # workers are idle now
+            rounds.end_round_elsewhere(gains.sums, pool.map)
         if not self.regression:
-            self.model._mistakes += round(gains.sums.combination_sums().combined_error)
+            wrong = round(gains.sums.combination_sums().combined_error)
+        if isinstance(learner, RoundGrowthLearner):
+            wrong += self._let_grow(learner, gains.coded)
+        encoder = None if gains.counts is None else gains.counts.learned(self.model._encoder)
+        self.model._learner = learner
+        if encoder is not None:
+            self.model._encoder = encoder
+        if not self.regression:
+            self.model._mistakes += wrong
         self._take(pieces)
 
+    def _let_grow(self, growth: RoundGrowthLearner, parts: list[CodedRows]) -> int:
+        """Let growth learn from the rows that were sent, in a random order: partitions may be sorted.
+
+        Returns how many more mistakes it made than the learner within, whose mistakes have been counted.
+        """
+        if not parts:
+            return 0
+        parts = sorted(parts, key=lambda each: each.first)
+        order = np.random.default_rng([self.seed, 2**31 + 2, growth.seen]).permutation(sum(len(e.y) for e in parts))
+        codes, y, weight, said = (
+            np.concatenate([getattr(each, name) for each in parts])[order] for name in ("codes", "y", "weight", "said")
+        )
+        scores = growth.take(codes, y, weight, said, coded=True)
+        return 0 if self.regression else int(mistaken(scores, y).sum()) - int(mistaken(said, y).sum())
+
     def _learner(self) -> RoundLearner:
+        return self._rounds(self.model._learner)
+
+    def _rounds(self, learner: Learner) -> RoundLearner:
+        """Return the learner in rounds within a learner, on its device."""
+        rounds = cast(RoundLearner, learner_of_rows(learner))
+        rounds.use(self.model.device)
+        return rounds
+
+    def _growth(self) -> RoundGrowthLearner | None:
+        """Trees and a network around the rounds; models of earlier versions have none."""
         learner = self.model._learner
-        assert isinstance(learner, RoundLearner)
-        learner.use(self.model.device)
-        return learner
+        return learner if isinstance(learner, RoundGrowthLearner) else None
 
     # ------------------------------------------------------------ rows
 
@@ -274,11 +321,11 @@ def _all_labels(summaries: Sequence[Summary]) -> Labels:
     found = [each.labels for each in summaries if each.labels is not None and len(each.labels)]
     kinds = {labels.dtype.kind in "biuf" for labels in found}
     if len(kinds) > 1:
-        raise PartitionError("Some partitions have numbers as labels and some have texts. Convert them first.")
+        raise PartitionError("Some partitions have numbers as labels and some have strings. Convert them first.")
     labels = np.unique(np.concatenate(found))
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         wrong = [each.labels is not None and not np.isfinite(each.labels).all() for each in summaries]
         raise PartitionError(f"Partition {wrong.index(True)} has a label that is not a finite number.")
-    if len(labels) > MOST_LABELS:
-        raise PartitionError(f"There are more than {MOST_LABELS} different labels; these are not classes.")
+    if len(labels) > MOST_CLASSES:
+        raise PartitionError(f"There are more than {MOST_CLASSES} different labels; these are not classes.")
     return labels

@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bomkl.auto.combination import Combination
-from bomkl.auto.geometry import Float
-from bomkl.auto.rounds import RoundLearner
-from bomkl.auto.sums import Sums
+from bomkl.auto.components.combination import Combination
+from bomkl.auto.features.coding import Codes, Coding
+from bomkl.auto.features.geometry import Float
+from bomkl.auto.rounds.round_learner import RoundLearner
+from bomkl.auto.rounds.sums import Sums
 from bomkl.tables import TableEncoder
 from bomkl.tables.cells import Kind
 from bomkl.tables.counts import Counts
 from bomkl.tables.notices import Notices
 
 Labels = NDArray[Any]
-MOST_LABELS = 1000
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,8 @@ class Piece:
     begin: int
     end: int
     seed: int
+    first: int = 0  # place of its first row in the round
+    sent: int = 0  # first rows that growth learns from, and that are sent to the model
 
     def places(self) -> NDArray[np.int64]:
         """Numbers of the rows."""
@@ -57,6 +59,7 @@ class Static:
 
     learner: RoundLearner
     labels: Labels | None
+    coding: Coding | None = None  # of the rows that growth learns from
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,17 @@ class Means:
     encoder: TableEncoder | None  # of tables
 
 
+@dataclass(frozen=True)
+class CodedRows:
+    """Rows of a piece that growth learns from, and what the learner within said of them."""
+
+    first: int  # place in the round
+    codes: Codes
+    y: Float
+    weight: Float
+    said: Float
+
+
 @dataclass
 class Gains:
     """What rows of a round add to a model: sums, and of tables counts of their categories and what did not fit."""
@@ -76,6 +90,7 @@ class Gains:
     sums: Sums
     counts: Counts | None
     notices: Notices = field(default_factory=Notices)
+    coded: list[CodedRows] = field(default_factory=list)  # in any order
 
     @property
     def rows(self) -> int:
@@ -86,6 +101,7 @@ class Gains:
         """Add those of other rows of the same round."""
         self.sums.add(other.sums)
         self.notices.add(other.notices)
+        self.coded += other.coded
         if self.counts is not None and other.counts is not None:
             self.counts.add(other.counts)
 

@@ -9,17 +9,17 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bomkl._checksums import checksum
-from bomkl._validation import check_sparse, first_not_a_number
-from bomkl.auto.component import RoundsComponent
-from bomkl.auto.constants import LARGEST
+from bomkl._support.checksums import checksum
+from bomkl._support.limits import LARGEST, MOST_CLASSES
+from bomkl._support.validation import check_sparse, first_not_a_number
+from bomkl.auto.components.component import RoundsComponent
+from bomkl.auto.components.information import Information
 from bomkl.auto.device import engine_for
-from bomkl.auto.geometry import Float
-from bomkl.auto.information import Information
-from bomkl.auto.labels import label_codes
-from bomkl.auto.row_arrays import counted
-from bomkl.auto.sum_engine import newton_parts
-from bomkl.partitions.pieces import MOST_LABELS, Gains, Labels, Means, Piece, Static, Summary, named
+from bomkl.auto.estimators.labels import label_codes
+from bomkl.auto.features.geometry import Float
+from bomkl.auto.rounds.engine import newton_parts
+from bomkl.auto.rows.arrays import counted, dense_rows
+from bomkl.partitions.pieces import CodedRows, Gains, Labels, Means, Piece, Static, Summary, named
 from bomkl.tables import TableEncoder
 from bomkl.tables.cells import Kind, is_gap, kind_of
 from bomkl.tables.counts import Counts
@@ -86,8 +86,8 @@ def summary(X: Any, y: Any, sample_weight: Any = None, *, regression: bool = Fal
     """Count the rows of a partition and list its labels."""
     rows = Rows.of(X, y, sample_weight)
     labels = None if regression else _labels(rows)
-    if labels is not None and len(labels) > MOST_LABELS:
-        raise ValueError(f"y holds more than {MOST_LABELS} different labels; these are not classes.")
+    if labels is not None and len(labels) > MOST_CLASSES:
+        raise ValueError(f"y holds more than {MOST_CLASSES} different labels; these are not classes.")
     return Summary(len(rows.y), int(rows.X.shape[1]), labels, _contents(rows), _kinds(rows.X))
 
 
@@ -153,8 +153,14 @@ def piece_sums(static: Static, means: Means, piece: Piece, X: Any, y: Any, sampl
         ]
         learner.combination = copy.deepcopy(means.combination)  # some engines hand out arrays that cannot be written to
         targets = learner.targets(codes)
-        sums = engine_for(learner.device).sums(learner, matrix, targets, rows.weight, means.log_rows, map)[1]
-        return Gains(sums, counts, notices)
+        scores, sums = engine_for(learner.device).sums(learner, matrix, targets, rows.weight, means.log_rows, map)
+        coded = []
+        if static.coding is not None and piece.sent:
+            sent = slice(0, piece.sent)
+            said = scores[sent] * learner.spread + learner.centre
+            cells = static.coding(dense_rows(matrix, 0, piece.sent))
+            coded.append(CodedRows(piece.first, cells, codes[sent], rows.weight[sent], said))
+        return Gains(sums, counts, notices, coded)
 
 
 def _encoded(encoder: TableEncoder, rows: Rows) -> tuple[Float, Notices]:

@@ -4,7 +4,7 @@ Features may appear and disappear, in any order. Each name gets a column when it
 counts as zero. Labels need not be known in advance. Install River with ``pip install '.[river]'``.
 """
 
-from bomkl._extras import install_hint
+from bomkl._support.extras import install_hint
 
 try:
     import river  # noqa: F401

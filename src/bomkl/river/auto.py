@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bomkl import auto
-from bomkl._validation import check_count
+from bomkl._support.validation import check_choice, check_count
 from bomkl.river.base import RiverClassifier, RiverRegressor
 from bomkl.river.columns import Columns, FixedColumns, TableColumns
 
@@ -15,21 +15,24 @@ class AutoMKLClassifier(RiverClassifier):
     """Budget online multiple kernel classification with nothing to tune, for River.
 
     The model scales the features itself. It makes room for `features` features. Features that come when there is no
-    more room share columns. Absent features count as zero.
+    more room share columns.
 
     Parameters
     ----------
     budget
         Largest number of stored rows.
     drift
-        "adapt" for a stream that changes over time.
+        How to follow a stream that changes over time: "auto", None (never forget) or "adapt" (several models at once).
     seed
         Seed of all random numbers.
     features
         Number of features to make room for; None for twice as many as the first row has.
     new_columns
-        What to do with features that were not in the first row, where that has a text, a gap or a date: "learn",
-        "ignore" or "refuse".
+        What to do with features that were not in the first row, if rows are a table: "learn", "ignore" or "refuse".
+    absent
+        What a feature is that a row lacks: "zero", as in the models of River and for rows of few words out of many, or
+        "missing", a value that is not known. With "missing", or if the first row has a string, a missing value or a
+        date, rows are a table, where all that a row lacks is missing.
 
     Examples
     --------
@@ -44,15 +47,18 @@ class AutoMKLClassifier(RiverClassifier):
 
     features: int | None = None  # in pickles of earlier versions
     new_columns = "learn"  # likewise
+    absent = "zero"  # likewise
 
     def __init__(
         self,
         budget: int = 200,
-        drift: str | None = None,
+        drift: str | None = "auto",
         seed: int | None = None,
         features: int | None = None,
         new_columns: str = "learn",
+        absent: str = "zero",
     ) -> None:
+        check_choice(type(self).__name__, "absent", absent, ("zero", "missing"))
         if features is not None:
             check_count(type(self).__name__, "features", features)
         self.budget = budget
@@ -60,7 +66,8 @@ class AutoMKLClassifier(RiverClassifier):
         self.seed = seed
         self.features = features
         self.new_columns = new_columns
-        self._columns: Columns | TableColumns = FixedColumns(features)
+        self.absent = absent
+        self._columns: Columns | TableColumns = FixedColumns(features, absent)
         self._codes: dict[Any, int] = {}  # of labels, in the order in which they were first seen
         self._model = auto.AutoMKLClassifier(budget=budget, drift=drift, random_state=seed, new_columns=new_columns)
 
@@ -109,14 +116,17 @@ class AutoMKLRegressor(RiverRegressor):
     budget
         Largest number of stored rows.
     drift
-        "adapt" for a stream that changes over time.
+        How to follow a stream that changes over time: "auto", None (never forget) or "adapt" (several models at once).
     seed
         Seed of all random numbers.
     features
         Number of features to make room for; None for twice as many as the first row has.
     new_columns
-        What to do with features that were not in the first row, where that has a text, a gap or a date: "learn",
-        "ignore" or "refuse".
+        What to do with features that were not in the first row, if rows are a table: "learn", "ignore" or "refuse".
+    absent
+        What a feature is that a row lacks: "zero", as in the models of River and for rows of few words out of many, or
+        "missing", a value that is not known. With "missing", or if the first row has a string, a missing value or a
+        date, rows are a table, where all that a row lacks is missing.
 
     Examples
     --------
@@ -131,15 +141,18 @@ class AutoMKLRegressor(RiverRegressor):
 
     features: int | None = None  # in pickles of earlier versions
     new_columns = "learn"  # likewise
+    absent = "zero"  # likewise
 
     def __init__(
         self,
         budget: int = 200,
-        drift: str | None = None,
+        drift: str | None = "auto",
         seed: int | None = None,
         features: int | None = None,
         new_columns: str = "learn",
+        absent: str = "zero",
     ) -> None:
+        check_choice(type(self).__name__, "absent", absent, ("zero", "missing"))
         if features is not None:
             check_count(type(self).__name__, "features", features)
         self.budget = budget
@@ -147,7 +160,8 @@ class AutoMKLRegressor(RiverRegressor):
         self.seed = seed
         self.features = features
         self.new_columns = new_columns
-        self._columns: Columns | TableColumns = FixedColumns(features)
+        self.absent = absent
+        self._columns: Columns | TableColumns = FixedColumns(features, absent)
         self._model = auto.AutoMKLRegressor(budget=budget, drift=drift, random_state=seed, new_columns=new_columns)
 
     def _learn_row(self, x: Mapping[Any, Any], target: float, weight: list[float] | None) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from river import base
 
-from bomkl._change import as_of, change, forked
+from bomkl._support.change import as_of, change, forked
 from bomkl.river.checks import check_frame, check_label, number_to_predict, weights_of
 from bomkl.river.columns import Columns, TableColumns
 from bomkl.tables.frames import flat
@@ -24,10 +24,10 @@ class NamedColumns:
     _columns: Columns | TableColumns
     _model: Any
 
-    def _learning(self, x: Mapping[Any, Any], labels: Iterable[Any], learn: Callable[[Self], None]) -> None:
-        """Learn from a row, or from the first row of a DataFrame and all others; what fails leaves no trace."""
+    def _learning(self, x: Mapping[Any, Any], labels: Iterable[Any] | None, learn: Callable[[Self], None]) -> None:
+        """Learn from a row, or from the first row of a DataFrame and all others (None); what fails leaves no trace."""
         columns = self._columns.ready_for(x)
-        if columns is self._columns and columns.knows(x) and all(map(self._knows, labels)):
+        if labels is not None and columns is self._columns and columns.knows(x) and all(map(self._knows, labels)):
             learn(self)  # only the estimator changes, and as a whole
             return
 
@@ -39,12 +39,12 @@ class NamedColumns:
 
         change(self, begin)
 
-    def _learning_frame(self, X: Any, labels: Iterable[Any], learn: Callable[[Self], None]) -> None:
+    def _learning_frame(self, X: Any, learn: Callable[[Self], None]) -> None:
         first = dict(zip(X.columns, X.iloc[0], strict=True))
         columns = self._columns.ready_for(first)
         if isinstance(columns, Columns):
             check_frame(X, columns.may_miss)
-        self._learning(first, labels, learn)
+        self._learning(first, None, learn)
 
     def _knows(self, label: Any) -> bool:
         """Whether a label has come before."""
@@ -133,7 +133,7 @@ class RiverClassifier(NamedColumns, base.MiniBatchClassifier):
             check_label(label)
         weights = weights_of(w, len(labels))
         if labels and not self._nothing_yet(weights):
-            self._learning_frame(X, labels, lambda model: model._learn_frame(X, labels, weights))
+            self._learning_frame(X, lambda model: model._learn_frame(X, labels, weights))
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
         """Predict the label of one row; None before the model has seen a label.
@@ -245,7 +245,7 @@ class RiverRegressor(NamedColumns, base.MiniBatchRegressor):
         targets = [number_to_predict(value) for value in y]
         weights = weights_of(w, len(targets))
         if targets and not self._nothing_yet(weights):
-            self._learning_frame(X, [], lambda model: model._learn_frame(X, targets, weights))
+            self._learning_frame(X, lambda model: model._learn_frame(X, targets, weights))
 
     def predict_one(self, x: Mapping[Any, Any]) -> float:
         """Predict the target of one row; 0 before the model has learned from any.

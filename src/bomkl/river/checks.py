@@ -20,7 +20,7 @@ def number(name: Any, value: Any, may_miss: bool = False) -> float:
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(
             f"The feature {name!r} must be a number, as all features of the first row. Got {value!r} instead. A model "
-            "takes texts if the first row has one."
+            "takes strings if the first row has one."
         ) from error
     if not math.isfinite(found):
         raise ValueError(f"The feature {name!r} must be a finite number. Got {value!r} instead.")

@@ -11,9 +11,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bomkl._support.limits import MOST_COLUMNS_OF_RIVER
 from bomkl.river.checks import check_numbers, is_number, number
 
-MOST_COLUMNS = 4096  # of a Budget model, whose memory grows with them
 _FIRST_WIDTH = 8
 
 
@@ -26,6 +26,7 @@ class Columns:
     may_miss = False  # whether a later row may have missing values
 
     grows = False  # whether a table may gain columns after its first row
+    absent = "zero"  # what a feature is that a row lacks, if the first row has numbers only
 
     def __init__(self) -> None:
         self.places: dict[Any, int] = {}
@@ -33,9 +34,9 @@ class Columns:
     def ready_for(self, x: Mapping[Any, Any]) -> Columns | TableColumns:
         """Columns that can learn a row, or the first row of a DataFrame: a first one with texts or gaps begins a table.
 
-        Anything but numbers in a later one is refused.
+        So does any first row where absent features are missing values. Anything but numbers in a later one is refused.
         """
-        if not self.places and not all(map(is_number, x.values())):
+        if not self.places and (self.absent == "missing" or not all(map(is_number, x.values()))):
             return TableColumns(x, self.grows)
         check_numbers(x, self.may_miss)
         return self
@@ -59,7 +60,7 @@ class Columns:
     @property
     def most(self) -> int:
         """Number of columns there may be."""
-        return MOST_COLUMNS
+        return MOST_COLUMNS_OF_RIVER
 
     @property
     def width(self) -> int:
@@ -101,6 +102,8 @@ class FixedColumns(Columns):
     ----------
     told : int or None, default=None
         The width.
+    absent : {"zero", "missing"}, default="zero"
+        What a feature is that a row lacks.
     """
 
     may_miss = True
@@ -108,9 +111,9 @@ class FixedColumns(Columns):
     _told: int | None = None  # in pickles of earlier versions
     _warned = False
 
-    def __init__(self, told: int | None = None) -> None:
+    def __init__(self, told: int | None = None, absent: str = "zero") -> None:
         super().__init__()
-        self._told, self._width = told, 0
+        self._told, self._width, self.absent = told, 0, absent
 
     def learn(self, names: Iterable[Any]) -> None:
         """Give new names their columns, while there are any."""

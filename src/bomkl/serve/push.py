@@ -14,7 +14,7 @@ import numpy as np
 from pydantic_core import to_json
 from tqdm import tqdm
 
-from bomkl.serve.bodies import MOST_ROWS, NDJSON
+from bomkl.serve.formats.bodies import MOST_ROWS, NDJSON
 from bomkl.streams import Stream
 from bomkl.streams.labels import is_missing, label_kind
 

@@ -15,19 +15,28 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+import scipy.linalg
 import uvicorn
 
-from bomkl._files import BusyError, locked
-from bomkl.serve.app import make_app
-from bomkl.serve.connection import Connection, Room
+from bomkl._support.files import BusyError, locked
 from bomkl.serve.errors import LogError
-from bomkl.serve.guard import LOOPBACK
-from bomkl.serve.log import Log
-from bomkl.serve.logfile import log_path
+from bomkl.serve.folder.snapshots import Snapshots
+from bomkl.serve.folder.start import Start, newest, set_up
+from bomkl.serve.http.app import make_app
+from bomkl.serve.http.connection import Connection, Room
+from bomkl.serve.http.guard import LOOPBACK
 from bomkl.serve.reports import Sparing
-from bomkl.serve.service import Service, ServiceSettings
-from bomkl.serve.snapshots import Snapshots
-from bomkl.serve.start import Start, newest, set_up
+from bomkl.serve.requests.feed import Feed
+from bomkl.serve.requests.service import Service, ServiceSettings
+from bomkl.serve.storage.log import Log
+from bomkl.serve.storage.logfile import log_path
+from bomkl.sources import SourceError
+
+try:
+    from uvloop import new_event_loop
+except ImportError:  # not for Windows
+    new_event_loop = None  # type: ignore[assignment]
 
 _sparing = Sparing()
 _SWITCH_SECONDS = 0.0005  # how long a thread may hold the interpreter while another waits; requests wait that long
@@ -42,6 +51,7 @@ def serve(
     port: int,
     token: str | None,
     metrics_token: str | None = None,
+    feed: Feed | None = None,
 ) -> None:
     """Serve a data folder until SIGTERM or Ctrl-C; then finish what was taken on and write a snapshot.
 
@@ -61,6 +71,8 @@ def serve(
         Bearer token that requests must carry; needed unless `host` is loopback.
     metrics_token : str or None, default=None
         Bearer token that opens ``/metrics`` and nothing else.
+    feed : Feed or None, default=None
+        A broker whose rows the service learns from.
     """
     if token is None and host not in LOOPBACK:
         raise ValueError(
@@ -71,10 +83,12 @@ def serve(
     try:
         with locked(log_path(folder)), contextlib.ExitStack() as stack:
             sockets = [stack.enter_context(each) for each in bound_sockets(host, port)]
+            _prepare_for_want_of_memory()
             service = open_service(folder, start, model_file, settings)
             sys.setswitchinterval(_SWITCH_SECONDS)
-            asyncio.run(_run(service, make_app(service, token, metrics_token), host, sockets))
-            if isinstance(service.failed, LogError | sqlite3.Error):
+            with asyncio.Runner(loop_factory=new_event_loop) as runner:
+                runner.run(_run(service, make_app(service, token, metrics_token, feed), host, sockets))
+            if isinstance(service.failed, LogError | SourceError | sqlite3.Error):
                 raise service.failed
             if service.failed is not None:  # whoever watches over the process may start it again
                 raise LogError(f"{folder}: the service has failed ({service.failed!r}). The log has every row.")
@@ -82,6 +96,15 @@ def serve(
         raise LogError(f"{folder}: the log cannot be written ({error}).") from error
     except BusyError:
         raise LogError(f"{folder}: another process serves this folder. Stop it, or use another folder.") from None
+
+
+def _prepare_for_want_of_memory() -> None:
+    """Keep libraries from waiting for ever when there is no memory left, rather than failing."""
+    # pydantic_core, in Rust, locks its backtraces and would wait for that lock itself if writing one took too much
+    os.environ["RUST_BACKTRACE"] = "0"
+    # OpenBLAS would try again and again to get its buffers
+    for solve in (np.linalg.eigh, scipy.linalg.eigh):  # each has a BLAS of its own
+        solve(np.eye(64))
 
 
 def bound_sockets(host: str, port: int) -> list[socket.socket]:
@@ -140,10 +163,9 @@ class _Server(uvicorn.Server):
 def config_of(app: Any, **changes: Any) -> uvicorn.Config:
     """Tell uvicorn how to serve an application; tests change some of it."""
     room = Connection.room = Room.of_process()
-    settings = {"timeout_graceful_shutdown": 30, "limit_concurrency": room.limit, "backlog": room.at_once}
-    config = uvicorn.Config(
-        app, http=Connection, log_level="warning", access_log=False, server_header=False, **(settings | changes)
-    )
+    settings: dict[str, Any] = {"limit_concurrency": room.limit, "backlog": room.at_once, "server_header": False}
+    settings |= {"timeout_graceful_shutdown": 30, "log_level": "warning", "access_log": False, "proxy_headers": False}
+    config = uvicorn.Config(app, http=Connection, **(settings | changes))
     for name in ("uvicorn.error", "asyncio"):
         logging.getLogger(name).addFilter(_sparing)
     return config
@@ -158,6 +180,13 @@ async def _run(service: Service, app: Any, host: str, sockets: list[socket.socke
 
     service.on_failure = stop
     loop = asyncio.get_running_loop()
+
+    def look_at(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if isinstance(error := context.get("exception"), MemoryError):  # a request may wait for what was not done
+            service.fail(error)
+        loop.default_exception_handler(context)
+
+    loop.set_exception_handler(look_at)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
             loop.add_signal_handler(number, stop)

@@ -13,8 +13,8 @@ from importlib.metadata import entry_points
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import parse_qsl, quote, unquote, urlsplit, urlunsplit
 
-from bomkl._extras import install_hint
-from bomkl._validation import did_you_mean
+from bomkl._support.extras import install_hint
+from bomkl._support.validation import did_you_mean
 
 GROUP = "bomkl.sources"
 _COMMON = ("payload", "columns", "until", "labels", "key", "most_waiting", "dead_letters")  # settings of any broker
@@ -189,6 +189,12 @@ def open_sink(url: SourceUrl) -> Sink:
         raise SourceError(f"{url.shown}: nothing can be published there, only read.")
     sink: Sink = broker.sink(url)
     return sink
+
+
+def lag(source: Source, at: Mapping[str, int]) -> int:
+    """Count the records behind some positions, of the partitions that are read here."""
+    ends = source.ends()
+    return sum(max(ends.get(each, 0) - at.get(each, begin), 0) for each, begin in source.positions().items())
 
 
 def _broker(url: SourceUrl) -> Any:

@@ -7,7 +7,7 @@ of a run, so what was read once is never read again.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from bomkl.sources.base import Positions, Record, Source
@@ -23,10 +23,12 @@ class TwoTopics:
     ----------
     rows, labels : Source
         The two.
+    full : callable, default=never
+        Tells whether so many rows wait that labels should come first.
     """
 
-    def __init__(self, rows: Source, labels: Source) -> None:
-        self._rows, self._labels = rows, labels
+    def __init__(self, rows: Source, labels: Source, full: Callable[[], bool] = lambda: False) -> None:
+        self._rows, self._labels, self.full = rows, labels, full
 
     def seek(self, positions: Mapping[str, int]) -> None:
         """Go to positions of both."""
@@ -35,8 +37,9 @@ class TwoTopics:
         self._labels.seek(theirs)
 
     def poll(self, most: int, seconds: float) -> list[Record]:
-        """Return rows that are there; labels only when no more rows are."""
-        found = self._rows.poll(most, 0.01) or self._labelled(most, 0.01)
+        """Return rows that are there; labels when no more rows are, or too many wait."""
+        found = self._labelled(most, 0.01) if self.full() else []
+        found = found or self._rows.poll(most, 0.01) or self._labelled(most, 0.01)
         return found or self._rows.poll(most, seconds) or self._labelled(most, 0.01)
 
     def _labelled(self, most: int, seconds: float) -> list[Record]:
@@ -116,6 +119,10 @@ class Join:
     def waiting(self) -> int:
         """How many rows wait for their label."""
         return len(self._rows)
+
+    def is_full(self, more: int) -> bool:
+        """Whether some more rows would drive others out."""
+        return len(self._rows) + more > self._most
 
     def state(self) -> dict[str, Any]:
         """Plain values, for a model file."""

@@ -158,7 +158,9 @@ class NatsSource:
         self._latest = url.setting("start", "earliest", ("earliest", "latest")) == "latest"
         self._client = _Client(url)
         self._subscription: Any = None
+        self._renew = True  # whether the subscription must be made anew
         self._next = 1
+        self._delivered = 0  # messages that the subscription has given
         self._told = False
 
     def seek(self, positions: Mapping[str, int]) -> None:
@@ -195,13 +197,17 @@ class NatsSource:
             if isinstance(error, NotFoundError) and not self._told:
                 self._told = True
                 self._url.tell(f"{self._url.shown}: the stream is gone; waiting for it.")
-            self._subscription = None  # a server that was started anew knows it no more
+            self._renew = True  # a server that was started anew knows it no more
             threading.Event().wait(min(seconds, 1.0))
             return []
         self._told = False
         found = []
         for message in messages:
-            number = message.metadata.sequence.stream
+            delivery, number = message.metadata.sequence.consumer, message.metadata.sequence.stream
+            if delivery != self._delivered + 1:
+                self._renew = True  # one was lost between the server and here: all from it on are read again
+                break
+            self._delivered = delivery
             if number < self._next:
                 continue  # delivered again
             self._next = number + 1
@@ -209,7 +215,10 @@ class NatsSource:
         return found
 
     async def _fetch(self, most: int, seconds: float) -> list[Any]:
-        if self._subscription is None:
+        if self._renew:
+            if self._subscription is not None:
+                with suppress(NatsError, OSError):
+                    await self._subscription.unsubscribe()
             settings = ConsumerConfig(
                 deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
                 opt_start_seq=self._next,
@@ -220,7 +229,13 @@ class NatsSource:
             self._subscription = await self._client.stream.pull_subscribe(
                 subject, stream=self._url.topic, config=settings
             )
-        messages: list[Any] = await self._subscription.fetch(most, timeout=max(seconds, 0.05))
+            self._renew, self._delivered = False, 0
+        try:
+            messages: list[Any] = await self._subscription.fetch(most, timeout=max(seconds, 0.05))
+        except (NatsTimeoutError, TimeoutError):
+            if (await self._subscription.consumer_info()).delivered.consumer_seq != self._delivered:
+                self._renew = True  # what was delivered did not come here
+            return []
         return messages
 
     def positions(self) -> Positions:

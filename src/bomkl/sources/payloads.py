@@ -6,7 +6,7 @@ import csv
 from collections.abc import Callable
 from typing import Any
 
-from bomkl._extras import install_hint
+from bomkl._support.extras import install_hint
 from bomkl.sources.base import SourceError, SourceUrl
 
 Row = dict[str, Any]

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from bomkl.sources.base import Positions, Record, SourceError, SourceUrl, open_sink, open_source
+from bomkl.sources.base import Record, SourceError, SourceUrl, open_sink, open_source
 
 _SECONDS = 0.5  # of silence after which no more of what was published before is to come
 
@@ -19,16 +19,19 @@ class Publisher:
     ----------
     url : SourceUrl
         The topic or stream.
-    ends : mapping or None
-        Where it ended when the state of the run was saved; None for a new run. What was published after that by the
-        run that was killed is read, and is not published again.
+    state : mapping or None
+        What `state` gave; None for a new run. What was published after that by the run that was killed is read, and is
+        not published again.
     """
 
-    def __init__(self, url: SourceUrl, ends: Mapping[str, int] | None) -> None:
-        self._sink, self._reader, self._ends = open_sink(url), open_source(url), ends
+    def __init__(self, url: SourceUrl, state: Mapping[str, Any] | None) -> None:
+        self._sink, self._reader, self._saved = open_sink(url), open_source(url), state
         # How many predictions of a record are there: keys spread them over partitions, so a later one may be there and
         # an earlier one not
-        self._published: Counter[tuple[str, int]] = Counter() if ends is None else self._read(ends)
+        self._published: Counter[tuple[str, int]] = Counter()
+        if state is not None:
+            self._published += Counter({(part, at): count for part, at, count in state["early"]})
+            self._published += self._read(state["ends"])
 
     def _read(self, ends: Mapping[str, int]) -> Counter[tuple[str, int]]:
         self._reader.seek(ends)
@@ -56,17 +59,18 @@ class Publisher:
         if new:
             self._sink.send(new)
 
-    def ends(self) -> Positions:
-        """Return where the topic ends now, for `ends` of the next run; if the broker is gone, where it ended before.
+    def state(self) -> dict[str, Any]:
+        """Return where the topic ends now, and predictions there of records that are not used yet, for the next run.
 
-        Then the next run reads more predictions than it needs to, which does no harm.
+        If the broker is gone, what was returned before: then the next run reads more predictions than it needs to.
         """
         try:
-            self._ends = self._reader.ends()
+            early = [[*place, count] for place, count in self._published.items() if count]
+            self._saved = {"ends": self._reader.ends(), "early": early}
         except SourceError:
-            if self._ends is None:
+            if self._saved is None:
                 raise
-        return dict(self._ends)
+        return dict(self._saved)
 
     def close(self) -> None:
         """Leave the broker."""

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from time import monotonic
 from typing import Any
 
-from bomkl.sources.base import Record, SourceError, SourceUrl, open_source
+from bomkl.sources.base import Record, SourceError, SourceUrl, lag, open_source
 from bomkl.sources.dead_letters import DeadLetters
 from bomkl.sources.joining import LABELS, Join, TwoTopics
 from bomkl.sources.order import Ordered, OrderLog
@@ -60,8 +60,9 @@ class Records:
         self.join: Join | None = None
         self._source = open_source(url)
         if (labels := url.setting("labels")) is not None:
-            self.join = Join(_whole(url, "most_waiting", 100_000), state.get("join"))
-            self._source = TwoTopics(self._source, open_source(url.with_topic(labels)))
+            join = self.join = Join(_whole(url, "most_waiting", 100_000), state.get("join"))
+            labelled = open_source(url.with_topic(labels))
+            self._source = TwoTopics(self._source, labelled, lambda: join.is_full(BATCH))
         log = None if order is None else OrderLog(order)
         until = url.setting("until", "forever", ("forever", "end"))
         with waiting():  # for a broker that is not there yet
@@ -188,10 +189,8 @@ class Records:
     def lag(self) -> int:
         """Count the records that are there and not read yet; looked up now and then."""
         if monotonic() >= self._lag_due:
-            at = self._ordered.positions
             with suppress(SourceError):  # a broker that is gone: what is known stands
-                ends = self._source.ends()
-                self._lag = sum(max(ends.get(each, 0) - at.get(each, 0), 0) for each in self._source.positions())
+                self._lag = lag(self._source, self._ordered.positions)
             self._lag_due = monotonic() + _LAG_SECONDS
         return self._lag
 

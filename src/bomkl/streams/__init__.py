@@ -3,9 +3,9 @@
 svmlight, CSV, TSV, JSON lines, Parquet, Arrow, Feather and npz; plain or compressed with gzip, bz2, xz or zstd.
 """
 
-from bomkl._stream_options import StreamOptions
+from bomkl._support.stream_options import StreamOptions
 from bomkl.streams.errors import BadLineError, StreamError
-from bomkl.streams.formats import FORMATS, Format, register_format
+from bomkl.streams.formats.registry import FORMATS, Format, register_format
 from bomkl.streams.schema import Column, Schema
 from bomkl.streams.stream import Block, Stream, open_stream
 

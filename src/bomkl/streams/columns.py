@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import murmurhash3_32
 
-from bomkl._stream_options import StreamOptions
-from bomkl._validation import nearest
+from bomkl._support.stream_options import StreamOptions
+from bomkl._support.validation import nearest
 from bomkl.streams.errors import BadLineError, BadLines, StreamError
 from bomkl.streams.labels import Cells, Lines, is_missing, plain_numbers, to_number
 from bomkl.streams.reading import listed

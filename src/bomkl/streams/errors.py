@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bomkl._support.limits import MOST_CLASSES
+
 _SHOWN = 80  # characters of the offending text that a message repeats
 
 
@@ -66,3 +68,12 @@ class BadLines:
             raise bad
         self.count += 1
         self.first = self.first or bad
+
+
+def check_number_of_classes(name: str, n_classes: int) -> None:
+    """Refuse so many labels that they are no classes."""
+    if n_classes > MOST_CLASSES:
+        raise StreamError(
+            f"{name}: more than {MOST_CLASSES} different labels; these are not classes. For regression, use "
+            "AutoMKLRegressor or --algorithm auto-regression."
+        )

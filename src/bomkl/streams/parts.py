@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bomkl._stream_options import StreamOptions
-from bomkl._validation import nearest
+from bomkl._support.stream_options import StreamOptions
+from bomkl._support.validation import nearest
 from bomkl.streams.columns import (
     decide_column,
     encode_columns,
@@ -25,6 +25,7 @@ from bomkl.streams.errors import BadLineError, BadLines, StreamError
 from bomkl.streams.labels import Cells, Lines, is_missing, label_kind, read_labels, read_weights, whole_if_possible
 from bomkl.streams.reading import listed
 from bomkl.streams.schema import Column, Schema
+from bomkl.tables.errors import shown_names
 from bomkl.tables.notices import Notices
 
 
@@ -237,6 +238,12 @@ class Table:
         new = self._new(schema, options) if options.as_tables and schema.columns is not None else []
         if not new:
             return schema
+        columns = schema.columns or ()
+        if not options.labels and not self.ragged and columns and not any(each.name in self.cells for each in columns):
+            raise StreamError(
+                f"{self.file}: must have columns that were learned from: "
+                f"{shown_names(each.name for each in columns)}. Got {shown_names(new)} instead"
+            )
         if options.new_columns == "refuse":
             raise StreamError(
                 f"{self.file}: the columns {listed(new)} were not there before; leave them out with 'ignore'"
@@ -245,8 +252,7 @@ class Table:
             for name in new:
                 ignored[name] += sum(not is_missing(cell) for cell in self.cells[name])
             return schema
-        columns = (*(schema.columns or ()), *(Column(name, "unknown") for name in new))
-        return replace(schema, columns=columns).sized()
+        return replace(schema, columns=(*columns, *(Column(name, "unknown") for name in new))).sized()
 
     def encode(self, schema: Schema, options: StreamOptions, bad: BadLines) -> Rows:
         """Turn the rows into features and labels."""

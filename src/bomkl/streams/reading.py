@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, TypeVar
 
-from bomkl._stream_options import StreamOptions
-from bomkl._validation import did_you_mean
+from bomkl._support.stream_options import StreamOptions
+from bomkl._support.validation import did_you_mean
 from bomkl.streams.errors import BadLineError, BadLines, StreamError
 from bomkl.streams.schema import Schema
 
@@ -43,7 +43,9 @@ class Reading:
             wanted = self.schema.label
         found = _named(wanted, names)
         if found is None and self.options.labels:
-            raise self._no_column(f"label column {wanted!r}", wanted, names)
+            told = self.options.label is not None or wanted != "label"
+            hint = "" if told else " The option 'label' names another."
+            raise self._no_column(f"label column {wanted!r}", wanted, names, hint)
         return found
 
     def weight_name(self, names: Sequence[str]) -> str | None:
@@ -64,8 +66,9 @@ class Reading:
                 if name not in known and (not ragged or did_you_mean(name, names)):
                     raise self._no_column(f"column {name!r} {purpose}", name, names)
 
-    def _no_column(self, what: str, wanted: str | int, names: Sequence[str]) -> StreamError:
-        return StreamError(f"{self.file}: there is no {what}.{_hint(wanted, names)} The columns are {listed(names)}.")
+    def _no_column(self, what: str, wanted: str | int, names: Sequence[str], hint: str = "") -> StreamError:
+        hint = _hint(wanted, names) or hint
+        return StreamError(f"{self.file}: there is no {what}.{hint} The columns are {listed(names)}.")
 
 
 def _hint(wanted: str | int, names: Sequence[str]) -> str:

@@ -21,7 +21,7 @@ class Column:
         Its name in the header.
     kind : {"number", "vocabulary", "hash", "text", "boolean", "date", "unknown"}
         How its cells become features: as a number, one feature per recorded value, or hashed. In a stream of tables a
-        column holds numbers, texts, truth values or dates, or has not shown a value yet.
+        column holds numbers, strings, booleans or dates, or has not shown a value yet.
     values : tuple of str, default=()
         The recorded values, for a vocabulary.
     """

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from bomkl._extras import install_hint
+from bomkl._support.extras import install_hint
 from bomkl.streams.errors import StreamError
 from bomkl.streams.live import LiveFile, Pipe
 

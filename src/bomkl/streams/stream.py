@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bomkl._stream_options import StreamOptions
-from bomkl.streams.errors import BadLineError, BadLines, NoRowsError, StreamError
-from bomkl.streams.formats import FORMATS, checked_options, format_of
+from bomkl._support.limits import MOST_CLASSES
+from bomkl._support.stream_options import StreamOptions
+from bomkl.streams.errors import BadLineError, BadLines, NoRowsError, StreamError, check_number_of_classes
+from bomkl.streams.formats.registry import FORMATS, checked_options, format_of
 from bomkl.streams.labels import whole_if_possible
 from bomkl.streams.live import LiveFile
 from bomkl.streams.parts import Part, Rows
@@ -24,8 +25,6 @@ from bomkl.streams.reading import Reading
 from bomkl.streams.schema import Label, Schema
 from bomkl.streams.sources import Lines, Source, expand, open_source
 from bomkl.tables.notices import TableWarning
-
-_MOST_CLASSES = 1000
 
 
 class Block(tuple[Any, Any]):
@@ -133,6 +132,7 @@ class Stream:
         self.options = options
         self.schema = schema
         self._bad = getattr(sources[0], "bad", None) or BadLines(options.on_bad_line == "skip")
+        self.n_rows: int | None = None  # of files, once they were scanned; bad lines are counted in
         self.ignored: Counter[str] = Counter()  # rows with a value in new columns that were left out
         self._parts: Iterator[Part] | None = None  # of a source that cannot be read twice
         self._seen: list[Part] = []  # parts of it that `scan` looked at and no block has used yet
@@ -187,7 +187,7 @@ class Stream:
             return self._scan(look_ahead, classes, adjust)
 
     def _scan(self, look_ahead: int, classes: bool, adjust: Callable[[Schema], Schema] | None) -> Schema:
-        bad = BadLines(self.options.on_bad_line == "skip")
+        bad, self.ignored = BadLines(self.options.on_bad_line == "skip"), Counter()
         if self.rewindable:
             parts = self._read(bad)
         else:
@@ -196,25 +196,27 @@ class Stream:
         given = self.schema
         found: set[Label] = set()
         wanted = classes and self.options.labels and self.options.target == "class"
+        rows = 0
         for part in parts:
+            rows += len(part.lines)
             if given is None:
                 if self.schema is None:
                     self.schema = part.infer(self.options)
                     self.schema = self.schema if adjust is None else adjust(self.schema)
                 if self.rewindable:
-                    self.schema = part.extend(self.schema, self.options, Counter())
+                    self.schema = part.extend(self.schema, self.options, self.ignored)
                 if self.rewindable or not self.options.as_tables:
                     self.schema = part.widen(self.schema, self.options)
-            if wanted and len(found) <= _MOST_CLASSES:
+            if wanted and len(found) <= MOST_CLASSES:
                 found.update(_classes(part, self.schema, self.options, bad))
             elif self.rewindable and self.schema is not None:
                 part.encode(self.schema, self.options, bad)
             if not self.rewindable and not self._more_at_once() and not (wanted and len(found) < 2):
                 break
+        self.n_rows = rows if self.rewindable else None
         if self.schema is None:
             raise self._failed or NoRowsError(f"{self.name}: there are no rows{self._left_out(bad)}")
-        if len(found) > _MOST_CLASSES:
-            raise StreamError(f"{self.name}: more than {_MOST_CLASSES} different labels; these are not classes")
+        check_number_of_classes(self.name, len(found))
         if found and self.schema.classes is None:
             if any(isinstance(label, str) for label in found):
                 self.schema = replace(self.schema, label_kind="string")

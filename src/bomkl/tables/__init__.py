@@ -1,4 +1,4 @@
-"""Tables of numbers, categories, gaps and dates as rows of numbers, encoded while they stream."""
+"""Tables of numbers, categories, missing values and dates as rows of numbers, encoded while they stream."""
 
 from bomkl.tables.encoder import TableEncoder
 

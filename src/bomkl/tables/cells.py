@@ -1,4 +1,4 @@
-"""What one cell can be: a gap, a number, a truth value, a moment or the name of a category."""
+"""What one cell can be: a missing value, a number, a boolean, a moment or the name of a category."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from typing import Any, Literal
 
 import numpy as np
 
+from bomkl._support.limits import LONGEST_TEXT
 from bomkl.tables.errors import TableError
 
 Kind = Literal["number", "boolean", "category", "date"]
 KINDS: tuple[Kind, ...] = ("number", "boolean", "category", "date")
-LARGEST = 1e150  # larger numbers are taken as this: their sums stay finite
 
 _DATE = re.compile(r"\d{4}-?\d\d-?\d\d(?:[T ]\d\d(?::?\d\d(?::?\d\d(?:[.,]\d{1,9})?)?)?\s?(?:Z|[+-]\d\d(?::?\d\d)?)?)?")
 _PLAIN_DAY = re.compile(r"\d{8}")  # as likely a number as a day
 _TRUTH = {"true": 1.0, "false": 0.0}
-_LONGEST = 100  # characters of a category that are kept as they are
+_LONGEST = 100  # characters of the name of a category
+_DIGEST = 16  # characters that stand for the rest of a longer one
 _EPOCH = dt.datetime(1970, 1, 1)
 _MICROSECONDS = 86_400e6  # of a day
 
@@ -47,7 +48,7 @@ def kind_of(cell: Any) -> Kind | None:
     Parameters
     ----------
     cell : object
-        A cell that is not a gap.
+        A cell that is not a missing value.
 
     Examples
     --------
@@ -70,7 +71,7 @@ def kind_of(cell: Any) -> Kind | None:
 
 def number(cell: Any) -> float:
     """Turn a cell into a number, a gap into NaN; raises ValueError where it is none."""
-    if isinstance(cell, float | int | np.floating | np.integer):
+    if isinstance(cell, float | int | np.floating):
         return float(cell)
     if is_gap(cell):
         return math.nan
@@ -81,9 +82,9 @@ def number(cell: Any) -> float:
         return value
     if isinstance(cell, dt.timedelta):
         return cell.total_seconds()
-    if isinstance(cell, np.timedelta64):
+    if isinstance(cell, np.timedelta64):  # before integers: NumPy's are a kind of those
         return float(cell / np.timedelta64(1, "s"))
-    if isinstance(cell, bool | np.bool_ | Decimal | Fraction):
+    if isinstance(cell, np.integer | np.bool_ | Decimal | Fraction):
         return float(cell)
     raise ValueError(cell)
 
@@ -113,28 +114,43 @@ def days(cell: Any) -> float:
     raise ValueError(cell)
 
 
-def category(cell: Any) -> str | None:
-    """Turn a cell into the name of its category, a gap into None; raises ValueError where it has none.
+def text(cell: Any) -> str | None:
+    """Turn a cell into a text, a gap into None; raises ValueError where it has none.
 
     Examples
     --------
-    >>> category(" red "), category(12.0), category(float("nan"))
+    >>> text(" red "), text(12.0), text(float("nan"))
     ('red', '12', None)
     """
     if is_gap(cell):
         return None
     if isinstance(cell, str):
-        text = cell.strip()
+        found = cell.strip()
     elif isinstance(cell, float | np.floating) and float(cell).is_integer():
-        text = str(int(cell))
+        found = str(int(cell))
     elif kind_of(cell) is None:
         raise ValueError(cell)
     else:
-        text = str(cell)
+        found = str(cell)
+    return found if len(found) <= LONGEST_TEXT else f"{found[:LONGEST_TEXT]}...{_digest(found)}"
+
+
+def category(text: str) -> str:
+    """Give the name of the category that a text is: the text itself, or its beginning and what stands for the rest.
+
+    Examples
+    --------
+    >>> category("red"), len(category("very " * 50))
+    ('red', 99)
+    """
     if len(text) <= _LONGEST:
         return text
-    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    digest = _digest(text) if len(text) <= LONGEST_TEXT else text[-_DIGEST:]  # where `text` has left out the rest
     return f"{text[: _LONGEST - 20]}...{digest}"
+
+
+def _digest(text: str) -> str:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST // 2).hexdigest()
 
 
 def _is_period(cell: Any) -> bool:

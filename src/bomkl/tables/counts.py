@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bomkl.tables.columns import Column
+from bomkl.tables.columns.column import Column
+from bomkl.tables.columns.targets import TARGETS, TargetSums
 from bomkl.tables.encoder import TableEncoder
 from bomkl.tables.frames import read_table
-from bomkl.tables.targets import TARGETS, TargetSums
 from bomkl.tables.values import Float, Tally, Values
 
 _FINE = 2.0**-16  # units of targets that are numbers, in deviations

@@ -9,7 +9,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bomkl.tables.cells import KINDS, LARGEST
+from bomkl._support.limits import LARGEST
+from bomkl.tables.cells import KINDS
 from bomkl.tables.errors import TableError
 from bomkl.tables.frames import Cells, Table, stacked
 

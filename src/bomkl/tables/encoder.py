@@ -11,26 +11,28 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from bomkl._repr import ShowsState
-from bomkl._validation import check_choice, check_count
+from bomkl._support.repr import ShowsState
+from bomkl._support.validation import check_choice, check_count
 from bomkl.tables.cells import Kind, check_kinds
-from bomkl.tables.columns import Column
+from bomkl.tables.columns.column import Column
+from bomkl.tables.columns.targets import ReadTargets, read_targets
 from bomkl.tables.early import Room
-from bomkl.tables.frames import read_table
-from bomkl.tables.learned import Learned, Update
+from bomkl.tables.encoded import EncodedRows
+from bomkl.tables.errors import TableError, shown_names
+from bomkl.tables.frames import Table, read_table
+from bomkl.tables.learned import Learned, Update, is_laid_out
 from bomkl.tables.notices import Notices
-from bomkl.tables.targets import ReadTargets, read_targets
 from bomkl.tables.values import Float
 
 
 class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Turn tables with texts, gaps and dates into numbers, while they stream.
+    """Turn tables with strings, missing values and dates into numbers, while they stream.
 
-    Numbers stay as they are. A gap is filled with an estimate: at first the mean of its column so far, later a mix of
-    what the other columns say, the value seen last and similar rows. A category becomes the mean target of the rows of
-    that category so far, pulled towards the mean of all rows. The first values of a column that come more than once
-    also have a column of zeros and ones each. A date becomes a trend and cycles of the hour, the weekday and the day of
-    the year.
+    Numbers stay as they are. A missing value is filled with an estimate: at first the mean of its column so far, later
+    a mix of what the other columns say, the value seen last and similar rows. A category becomes the mean target of the
+    rows of that category so far, pulled towards the mean of all rows. The first values of a column that come more than
+    once also have a column of zeros and ones each. A date becomes a trend and cycles of the hour, the weekday and the
+    day of the year.
 
     A row is encoded with what the rows before it showed, never with its own target. The result does not depend on how
     the rows are split into calls. Its width is fixed by the first row and memory by `max_values`.
@@ -192,7 +194,7 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
         rows : ndarray of shape (n_samples, n_features_out_)
             The encoded rows.
         """
-        rows, notices = self.encode_and_note(X)
+        rows, notices = self.encode_and_note(self._with_known_columns(X))
         notices.warn()
         return rows
 
@@ -213,8 +215,42 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
         """
         check_is_fitted(self)
         table = read_table(X)
-        rows, update = self._learned.encode(table, np.zeros(table.n_rows, dtype=bool), ReadTargets.none(table.n_rows))
+        if (plain := self._learned.plain_rows(table)) is not None:
+            return plain, Notices()
+        rows, update = self._read(table)
         return rows, update.notices
+
+    def encode_with_cells(self, X: Any) -> EncodedRows:
+        """Encode rows as `encode` does, and give their cells with them.
+
+        Parameters
+        ----------
+        X : pandas, polars or Arrow table, dict, list of dicts or matrix
+            Rows.
+
+        Returns
+        -------
+        EncodedRows
+        """
+        rows, update = self._read(self._with_known_columns(X))
+        update.notices.warn()
+        return EncodedRows(rows, update.cells)
+
+    def _with_known_columns(self, X: Any) -> Table:
+        """Read a table; refuse one that has none of the columns. Rows by name may lack any, and so all of them."""
+        check_is_fitted(self)
+        table, known = read_table(X), self.kinds_
+        if known and table.columns and not table.sparse and known.keys().isdisjoint(table.columns):
+            raise TableError(
+                f"The table must have columns that were learned from: {shown_names(known)}. "
+                f"Got {shown_names(table.columns)} instead."
+            )
+        return table
+
+    def _read(self, X: Any) -> tuple[Float, Update]:
+        check_is_fitted(self)
+        table = read_table(X)
+        return self._learned.encode(table, np.zeros(table.n_rows, dtype=bool), ReadTargets.none(table.n_rows))
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
         """Name the columns of numbers; a column of zeros and ones that no value has taken yet has a number.
@@ -297,6 +333,22 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
         """Columns of numbers."""
         check_is_fitted(self)
         return self._learned.width
+
+    @property
+    def hashed_columns(self) -> int:
+        """Columns of the table whose cells `encode_with_cells` gives, if one of them holds texts; otherwise 0."""
+        check_is_fitted(self)
+        texts = any(column.kind == "category" for column in self._learned.columns if is_laid_out(column))
+        return len(self.hashed_names()) if texts else 0
+
+    def hashed_names(self) -> list[Any]:
+        """Name the columns whose cells `encode_with_cells` gives.
+
+        Returns
+        -------
+        list
+        """
+        return [column.name for column in self._learned.columns if is_laid_out(column)]
 
     @property
     def n_rows_(self) -> int:
@@ -433,7 +485,7 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
         in_use = {column.name for column in self._learned.columns if isinstance(column, Column)}
         return self.grows and (len(in_use) < len(self._learned.columns) or not in_use >= X.columns.keys())
 
-    def grown(self, widest: int) -> tuple[Self, Float, NDArray[Any], Float]:
+    def grown(self, widest: int) -> tuple[Self, EncodedRows, NDArray[Any], Float]:
         """Make the encoder with the columns that have come, and encode the rows so far with it.
 
         Parameters
@@ -445,7 +497,7 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
         -------
         encoder : TableEncoder
             It has learned from the rows so far.
-        rows : ndarray of shape (n_rows_, n_features_out_)
+        rows : EncodedRows
             These rows, each as of just before it was learned from.
         y, weight : ndarray of shape (n_rows_,)
             Their targets and weights.
@@ -457,7 +509,7 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
         table, y, weight = early.arrays()
         rows, update = encoder.prepare(table, y, room=Room(len(y), weight=weight))
         encoder.apply(update)
-        return encoder, rows, y, weight
+        return encoder, EncodedRows(rows, update.cells), y, weight
 
     def settled(self) -> Self:
         """Make the encoder that keeps no rows and grows no more.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+_MOST_NAMES = 20
 
 
 class TableError(ValueError):
@@ -41,3 +43,18 @@ def with_row(error: TableError, numbers: Sequence[int] | Any) -> TableError:
     named = TableError(str(error).replace(f"in row {error.row} instead", f"in row {number} instead"))
     named.row = number
     return named
+
+
+def shown_names(names: Iterable[Any]) -> str:
+    """List names of columns, of many the first ones.
+
+    Examples
+    --------
+    >>> shown_names(["age", "town", 3])
+    "'age', 'town', 3"
+    >>> shown_names(range(22))[-17:]
+    '18, 19 and 2 more'
+    """
+    listed = list(names)
+    more = f" and {len(listed) - _MOST_NAMES} more" if len(listed) > _MOST_NAMES else ""
+    return ", ".join(map(repr, listed[:_MOST_NAMES])) + more

@@ -12,22 +12,23 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bomkl._validation import nearest
+from bomkl._support.limits import LARGEST, MOST_NEW_COLUMNS
+from bomkl._support.validation import nearest
 from bomkl.tables.cells import KINDS, Kind, is_gap
-from bomkl.tables.columns import MOST_DAYS, Change, Column, column_width
+from bomkl.tables.columns.column import MOST_DAYS, Change, Column, column_width
+from bomkl.tables.columns.one_hot import Claim, OneHot, places_for
+from bomkl.tables.columns.targets import TARGETS, ReadTargets, TargetSums
+from bomkl.tables.columns.undecided import Undecided
 from bomkl.tables.early import OLDEST, EarlyRows, Room
+from bomkl.tables.encoded import Hashable, hashable
 from bomkl.tables.errors import TableError
-from bomkl.tables.filling import WIDEST, Filling, Layout
 from bomkl.tables.frames import Cells, Table, cells_of
+from bomkl.tables.missing.filling import WIDEST_FILLED, Filling, Layout
 from bomkl.tables.notices import Notices
-from bomkl.tables.one_hot import Claim, OneHot, places_for
 from bomkl.tables.parsing import first_value, kind_of_first, parsed
-from bomkl.tables.targets import TARGETS, ReadTargets, TargetSums
-from bomkl.tables.undecided import Undecided
 from bomkl.tables.values import GAP, Float, Values
 
 STATE_VERSION = 4  # 3 had no columns that wait and no first rows; of 1 and 2 no release wrote any
-_MOST_WAITING = 1000  # columns that may wait
 _NO_ROOM = "it has no value in the first rows, and the model has no room for more columns now"
 _NEW = "it was not there before"
 
@@ -46,6 +47,14 @@ class Update:
     n_rows: int
     early: EarlyRows | None
     notices: Notices
+    cells: list[Hashable]  # of the columns that are laid out
+
+    def columns_of_features(self) -> list[Any]:
+        """Tell from which column of the table each column of numbers comes after the block; None of one not in use."""
+        found = [name for name, _ in self.before.features()]
+        for claim in self.claims:
+            found[self.before.one_hot.at + claim.place] = self.columns[claim.column].name
+        return found
 
     def learned(self) -> Learned:
         """Give what is known after the block."""
@@ -140,7 +149,7 @@ class Learned:
         nothing = np.zeros(n_targets)
         early, sums = EarlyRows() if grows else None, TargetSums(0, 0.0, nothing, nothing)
         names = [column.name for column in columns]
-        columns.sort(key=lambda column: not _is_laid_out(column))
+        columns.sort(key=lambda column: not is_laid_out(column))
         return cls(columns, OneHot(at, places), Filling(), [], sums, 0, early, tuple(names))
 
     def with_room(self, one_hot: int, widest: int) -> Learned:
@@ -209,12 +218,15 @@ class Learned:
         max_values: int = 1,
     ) -> tuple[Float, Update]:
         """Encode rows, each as of just before it is learned from, and tell what learning from some of them changes."""
+        if (plain := self._encode_plain(table, learned, read, room or Room())) is not None:
+            return plain
         out = np.zeros((table.n_rows, self.width))
         targets, targets_seen = self.targets_seen.over(read.places, read.amounts, learned)
         notices, rows = Notices(), np.flatnonzero(learned)
         columns: list[Column | Undecided] = []
         changes: list[Change | None] = []
         typed: dict[Any, Cells] = {}
+        hashed: list[Hashable] = []
         for before, cells in self._cells(table, rows, room or Room(), types or {}, max_values, notices):
             part = out[:, before.at : before.at + before.width]
             column: Column | Undecided = before
@@ -222,8 +234,10 @@ class Learned:
             if isinstance(before, Column):
                 typed[before.name] = parsed(before.name, before.kind, cells, notices, before.values)
                 change = before.encode(typed[before.name], learned, targets, part)
+                hashed.append(hashable(typed[before.name]))
             elif before.width:
                 column, change = before.encode(cells, learned, targets, part, notices)
+                hashed.append(_newly_hashable(column, cells, rows))
             elif before.kind is not None:
                 typed[before.name] = parsed(before.name, before.kind, cells, notices)
             columns.append(column)
@@ -232,8 +246,42 @@ class Learned:
         filling = self._fill(out, columns, changes, claims, learned)
         early = self._early(typed, rows, y, room)
         return out, Update(
-            self, columns, changes, claims, filling, read.new_labels, targets_seen, len(rows), early, notices
+            self, columns, changes, claims, filling, read.new_labels, targets_seen, len(rows), early, notices, hashed
         )
+
+    def _encode_plain(
+        self, table: Table, learned: NDArray[np.bool_], read: ReadTargets, room: Room
+    ) -> tuple[Float, Update] | None:
+        """Encode rows of numbers without gaps, all columns at once: the same bits. None where there is more to do."""
+        if self.filling.rows or (self.early is not None and room.rows):
+            return None
+        if (out := self.plain_rows(table)) is None:
+            return None
+        known, n_rows = [each for each in self.columns if isinstance(each, Column)], int(np.count_nonzero(learned))
+        # sums run in the order of the rows from where the last block ended, so that the split changes no bit
+        sums = np.empty((len(out) + 1, self.width))
+        sums[0] = [column.total for column in known]
+        sums[1:] = out if n_rows == len(out) else np.where(learned[:, None], out, 0.0)
+        totals = np.cumsum(sums, axis=0)[-1].tolist()
+        columns = [each.with_sums(total, each.count + n_rows) for each, total in zip(known, totals, strict=True)]
+        cells = [hashable(Cells(out[:, column.at], column.kind)) for column in known]
+        _, seen = self.targets_seen.over(read.places, read.amounts, learned)
+        nothing = [None] * len(columns)
+        return out, Update(
+            self, [*columns], [*nothing], [], self.filling, read.new_labels, seen, n_rows, self.early, Notices(), cells
+        )
+
+    def plain_rows(self, table: Table) -> Float | None:
+        """Give rows of numbers without gaps, which stay what they are; None where there is more to do."""
+        if not self.is_plain or len(table.columns) != len(self.columns):
+            return None
+        out = np.empty((table.n_rows, self.width))
+        for column in self.columns:
+            cells = table.columns.get(column.name)
+            if cells is None or cells.kind not in ("number", "boolean"):
+                return None
+            out[:, column.at] = cells.values
+        return np.clip(out, -LARGEST, LARGEST) if np.isfinite(out).all() else None
 
     def _early(self, typed: dict[Any, Cells], rows: NDArray[np.intp], y: Any, room: Room | None) -> EarlyRows | None:
         """Give the first rows, with those to learn from now while there is room."""
@@ -272,7 +320,7 @@ class Learned:
         n_targets = len(self.targets_seen.sums)
         for name in new:
             cells = table.columns[name]
-            if room.new and self.early is not None and waiting < _MOST_WAITING:
+            if room.new and self.early is not None and waiting < MOST_NEW_COLUMNS:
                 fresh = Undecided(name, self.one_hot.at, 0, n_targets, max_values)
                 column = self._waiting(fresh, cells, rows, room, types, notices)
                 if column.kind is not None:
@@ -310,9 +358,9 @@ class Learned:
     ) -> Filling:
         """Fill gaps; not those of a single column, nor of very many."""
         d = self.one_hot.at
-        if not 1 < d <= WIDEST:
+        if not 1 < d <= WIDEST_FILLED:
             return self.filling
-        laid_out = [at for at, column in enumerate(columns) if _is_laid_out(column)]
+        laid_out = [at for at, column in enumerate(columns) if is_laid_out(column)]
         hidden = np.zeros((len(out), len(laid_out)), dtype=bool)
         owner = np.full(out.shape[1], -1)
         for at, (column, change) in enumerate((columns[each], changes[each]) for each in laid_out):
@@ -389,7 +437,7 @@ class Learned:
         return cls(
             columns,
             OneHot(at, places, used),
-            Filling.from_state(state["filling"], sum(map(_is_laid_out, columns)), at, at + places),
+            Filling.from_state(state["filling"], sum(map(is_laid_out, columns)), at, at + places),
             list(state["labels"]),
             TargetSums(int(seen["rows"]), float(seen["shift"]), sums, squares),
             int(state["n_rows"]),
@@ -411,20 +459,28 @@ def _turn(column: Column | Undecided) -> tuple[Any, ...]:
     return (1, column.birth, str(column.name)) if isinstance(column, Undecided) else (0,)
 
 
-def _is_laid_out(column: Column | Undecided) -> bool:
+def is_laid_out(column: Column | Undecided) -> bool:
     """Tell whether a column has a part in the rows of numbers."""
     return isinstance(column, Column) or column.width > 0
 
 
 def _places(columns: list[Column | Undecided], one_hot: int) -> int:
     """Columns of zeros and ones for these columns: one at least, so that rows are never empty."""
-    kinds = [column.kind for column in columns if _is_laid_out(column)]
+    kinds = [column.kind for column in columns if is_laid_out(column)]
     return min(max(places_for(kinds), 1), one_hot)
 
 
 def _limit(column: Column | Undecided) -> int:
     """Give the most categories that are told apart."""
     return column.values.limit if isinstance(column, Column) else column.max_values
+
+
+def _newly_hashable(column: Column | Undecided, cells: Cells, rows: NDArray[np.intp]) -> Hashable:
+    """Give the cells of a column that may have shown its first value in one of some rows."""
+    first = first_value(cells, rows)
+    if not isinstance(column, Column) or first is None:
+        return hashable(None)
+    return hashable(parsed(column.name, column.kind, cells, Notices()), first)
 
 
 def _first_number(cells: Cells) -> float:

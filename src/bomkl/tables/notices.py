@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 _SHOWN = 60  # characters of a value
@@ -15,6 +16,7 @@ class TableWarning(UserWarning):
     """Some of a table could not be used. `notices` lists it, with the number of rows."""
 
     notices: tuple[Notice, ...] = ()
+    ignored: Mapping[Any, int] = MappingProxyType({})  # rows of columns that the model has no place for
 
 
 @dataclass(frozen=True)
@@ -49,9 +51,9 @@ class Notices:
             return
         shown = repr(cells[0])
         shown = shown if len(shown) <= _SHOWN else shown[: _SHOWN - 3] + "..."
-        what = {"number": "numbers", "boolean": "truth values", "date": "dates"}[kind]
+        what = {"number": "numbers", "boolean": "booleans", "date": "dates"}[kind]
         advice = (
-            f" For a column of texts, declare types={{{column!r}: 'category'}}." if isinstance(cells[0], str) else ""
+            f" For a column of strings, declare types={{{column!r}: 'category'}}." if isinstance(cells[0], str) else ""
         )
         text = f"The column {column!r} holds {what}. Other values, such as {shown}, count as missing.{advice}"
         self._add("kind", Notice(column, text, len(cells)))
@@ -89,4 +91,5 @@ class Notices:
             texts.append(f"So it is with {len(notices) - _MOST} more.")
         warning = TableWarning(" ".join(texts))
         warning.notices = notices
+        warning.ignored = {each.column: each.rows for (_, what), each in self.found.items() if what == "new"}
         warnings.warn(warning, stacklevel=2)

@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from bomkl._support.limits import LARGEST
 from bomkl.tables import cells as cell_types
-from bomkl.tables.cells import LARGEST, Kind, is_gap, kind_of
+from bomkl.tables.cells import Kind, is_gap, kind_of
 from bomkl.tables.errors import cell_error
 from bomkl.tables.frames import Cells
 from bomkl.tables.notices import Notices
 from bomkl.tables.values import Float, Values
 
-_RULE = "hold numbers, texts, truth values or dates"
+_RULE = "hold numbers, strings, booleans or dates"
 _CONVERT: dict[str, Callable[[Any], float]] = {
     "number": cell_types.number,
     "boolean": cell_types.truth,
@@ -40,7 +41,7 @@ def first_value(cells: Cells, rows: Any = None) -> int | None:
 
 
 def parsed(name: Any, kind: Kind, cells: Cells, notices: Notices, known: Values | None = None) -> Cells:
-    """Give cells as what their column holds: numbers, truth values and days as floats, categories as texts.
+    """Give cells as what their column holds: numbers, booleans and days as floats, categories as whole strings.
 
     A value of another kind counts as missing, and is noted. What no column can hold, and infinity, is an error.
 
@@ -96,13 +97,13 @@ def _categories(name: Any, cells: Cells, known: Values | None) -> list[str | Non
                 texts.append(cell)
             else:
                 if cell not in met:
-                    met[cell] = cell_types.category(cell)
+                    met[cell] = cell_types.text(cell)
                 texts.append(met[cell])
         elif cell is None or (type(cell) is float and cell != cell):
             texts.append(None)
         else:
             try:
-                texts.append(cell_types.category(cell))
+                texts.append(cell_types.text(cell))
             except ValueError:
                 raise cell_error(name, _RULE, row, cell) from None
     return texts

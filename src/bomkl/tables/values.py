@@ -15,6 +15,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from bomkl.tables.cells import category
 from bomkl.tables.errors import TableError
 
 Float = NDArray[np.float64]
@@ -105,6 +106,10 @@ class Values:
             if code is None:
                 code = recent.get(text)
             if code is None:
+                name = category(text)
+                if name is not text:
+                    text, code = name, index.get(name, recent.get(name))
+            if code is None:
                 code = new.get(text, UNKNOWN)
                 if code == UNKNOWN:
                     if known + len(new) >= self.limit:
@@ -169,6 +174,8 @@ class Values:
 
     def after(self, tally: Tally, places: dict[int, int]) -> Values:
         """Take over what a block does, and the columns that it gives to codes."""
+        if not (tally.touched or tally.new or places):
+            return self
         values = replace(
             self,
             recent_index=self.recent_index | tally.new if tally.new else self.recent_index,

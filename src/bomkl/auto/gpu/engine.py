@@ -17,24 +17,31 @@ from typing import Any
 import numpy as np
 import torch
 
-from bomkl._core import BLOCK as TILE
 from bomkl._core import ROUND_BLOCK, round_units
-from bomkl.auto.component import Component, RoundsComponent
-from bomkl.auto.constants import KERNELS
-from bomkl.auto.features import Features
-from bomkl.auto.geometry import Float, Geometry
+from bomkl.auto.components.component import Component, RoundsComponent
+from bomkl.auto.components.information import Information
+from bomkl.auto.features.features import Features
+from bomkl.auto.features.geometry import Float, Geometry
+from bomkl.auto.features.pool_kernels import KERNELS
 from bomkl.auto.gpu.arrays import DeviceRows, as_tensor
 from bomkl.auto.gpu.errors import chunk_blocks, on_device
-from bomkl.auto.gpu.losses import errors, losses, pulls_and_curvature
-from bomkl.auto.gpu.model import DeviceCombination, DeviceFeatures, DeviceViews, fetched, tensor
-from bomkl.auto.gpu.products import add_information, pull_sums, scores_and_lengths
+from bomkl.auto.gpu.model import (
+    DeviceCombination,
+    DeviceFeatures,
+    DeviceViews,
+    errors,
+    losses,
+    pulls_and_curvature,
+    tensor,
+)
+from bomkl.auto.gpu.products import scores_and_lengths
 from bomkl.auto.gpu.rows import TorchRows
-from bomkl.auto.information import Information
+from bomkl.auto.gpu.sums import DeviceInformation, DeviceSums, Totals, matrix_on_device, solutions, square_of, symmetric
 from bomkl.auto.parallel import Mapper
-from bomkl.auto.row_engine import RowEngine
-from bomkl.auto.rows import RowLearner
-from bomkl.auto.sum_engine import newton_parts, sums_shape
-from bomkl.auto.sums import Sums, SumsShape, Whole
+from bomkl.auto.rounds.engine import newton_parts
+from bomkl.auto.rounds.sums import Sums
+from bomkl.auto.rows.engine import RowEngine
+from bomkl.auto.rows.row_learner import RowLearner
 from bomkl.auto.task import LearnerSettings, Task
 
 _MOST_INFORMATION = 65536.0  # of one row; the core has the same
@@ -92,7 +99,7 @@ class TorchEngine:
         unit, pulls = round_units(sums.log_rows)[0], sums.component_pulls()
         with torch.inference_mode():
             matrices = [
-                _on_device(before, self.device) + symmetric(square.double() / unit)
+                matrix_on_device(before, self.device) + symmetric(square.double() / unit)
                 for before, square in zip(regressions, self._squares(sums), strict=True)
             ]
             steps = solutions(matrices, [tensor(pull.T, self.device) for pull in pulls])
@@ -107,14 +114,14 @@ class TorchEngine:
         if isinstance(sums, DeviceSums):
             return sums.squares
         parts = zip(sums.information, sums.shape.ranks, strict=True)
-        return [_square(tensor(triangle, self.device), rank) for triangle, rank in parts]
+        return [square_of(tensor(triangle, self.device), rank) for triangle, rank in parts]
 
     def build(
         self, X: Float, targets: Float, weight: Float, settings: LearnerSettings, task: Task, run: Mapper
     ) -> tuple[Geometry, list[Component]]:
         """Make the views of the columns and the components, fitted to the first rows of a stream."""
         from bomkl.auto.gpu.fit import DeviceFitting
-        from bomkl.auto.rebuild import build
+        from bomkl.auto.rows.rebuild import build
 
         with ThreadPoolExecutor(min(os.cpu_count() or 1, len(KERNELS))) as pool, on_device(settings.budget):
             return build(
@@ -212,7 +219,7 @@ class _DeviceModel:
         parts = [scores_and_lengths(features(views), w)[0] for features, w in zip(self._features, self._w, strict=True)]
         return self._combination(self._centred(torch.stack(parts, dim=1)), self._task)[0]
 
-    def add(self, X: Any, y: Any, weight: Any, real: Any, sums: _Totals) -> Any:
+    def add(self, X: Any, y: Any, weight: Any, real: Any, sums: Totals) -> Any:
         """Score rows, and add them to sums."""
         views = self._views(X)
         features = [each(views) for each in self._features]
@@ -280,7 +287,7 @@ class _Adder:
         self._numbers = torch.arange(self.rows, device=device)
         self._real = torch.zeros(self.rows, dtype=torch.bool, device=device)
         self._scores = torch.zeros((self.rows, learner.outputs), **double)
-        self.sums = _Totals(learner, device)
+        self.sums = Totals(learner, device)
         self._used = False
         self._graph: Any = None
 
@@ -332,148 +339,8 @@ def _identity(learner: RowLearner) -> list[Any]:
     return [learner.geometry, *(each.features for each in newton_parts(learner))]
 
 
-class _Totals:
-    """`Sums` while they grow on a device."""
-
-    def __init__(self, learner: RowLearner, device: Any) -> None:
-        self._shape, self._log_rows = sums_shape(learner), 0
-        self._units = torch.zeros(3, dtype=torch.float64, device=device)
-        whole = {"dtype": torch.int64, "device": device}
-        widths = [each.features.width for each in newton_parts(learner)]
-        self._information = [torch.zeros((width, width), **whole) for width in widths]
-        size = sum(self._shape.pull_sizes()) + self._shape.combination_size()
-        self._numbers = torch.zeros((2, size), **whole)
-
-    def begin(self, log_rows: int) -> None:
-        """Begin at zero, in the units of a round."""
-        self._log_rows = log_rows
-        self._units.copy_(torch.tensor(round_units(log_rows), dtype=torch.float64))
-        for each in (*self._information, self._numbers):
-            each.zero_()
-
-    def add(self, features: list[Any], pulls: Any, curvature: Any, combination: Any) -> None:
-        """Add a chunk: features (width, rows), pulls (m, outputs, rows), curvature (m, rows), numbers of each block."""
-        shape = self._shape
-        values = torch.empty((len(combination), self._numbers.shape[1]), dtype=torch.float64, device=pulls.device)
-        ends = np.cumsum([0, *shape.pull_sizes()]).tolist()
-        for i, (F, rank) in enumerate(zip(features, shape.ranks, strict=True)):
-            add_information(F, curvature[i], self._units, ROUND_BLOCK, self._information[i])
-            pull_sums(F, pulls[i], rank, ROUND_BLOCK, values[:, ends[i] : ends[i + 1]])
-        values[:, ends[-1] :] = combination
-        _, coarse, fine = self._units.unbind()
-        values.clamp_(-(2.0**48), 2.0**48)
-        whole = (values * coarse).round()
-        self._numbers[0] += whole.long().sum(dim=0)
-        self._numbers[1] += ((values - whole / coarse) * fine).round().long().sum(dim=0)
-
-    def taken(self, rows: int) -> DeviceSums:
-        """Give the sums of so many rows."""
-        squares = [each[:rank, :rank].clone() for each, rank in zip(self._information, self._shape.ranks, strict=True)]
-        return DeviceSums(self._shape, self._log_rows, rows, squares, *self._numbers.to("cpu", copy=True).numpy())
-
-
-class DeviceSums(Sums):
-    """`Sums` whose information is on a device, and comes to the processor when it is asked for."""
-
-    def __init__(
-        self, shape: SumsShape, log_rows: int, rows: int, squares: list[Any], coarse: Whole, fine: Whole
-    ) -> None:
-        self.shape, self.log_rows, self.rows = shape, log_rows, rows
-        self.squares, self.coarse, self.fine = squares, coarse, fine
-        self._fetched: list[Whole] | None = None
-
-    @property
-    def information(self) -> list[Whole]:  # type: ignore[override]
-        """Lower block triangles, on the processor."""
-        if self._fetched is None:
-            with torch.inference_mode():
-                self._fetched = [fetched(_triangle(each)) for each in self.squares]
-        return self._fetched
-
-    def __reduce__(self) -> Any:
-        return Sums, (self.shape, self.log_rows, self.rows, self.information, self.coarse, self.fine)
-
-
-class DeviceInformation(Information):
-    """Information whose matrix is on a device, and comes to the processor when it is asked for."""
-
-    def __init__(self, w: Float, on_device: Any) -> None:
-        self.w, self.on_device = w, on_device
-        self._fetched: Float | None = None
-
-    @property
-    def matrix(self) -> Float:  # type: ignore[override]
-        """The matrix, on the processor."""
-        if self._fetched is None:
-            self._fetched = self.on_device.cpu().numpy()
-        return self._fetched
-
-    @property
-    def rank(self) -> int:
-        """Features in use, the constant included."""
-        return len(self.on_device)
-
-
 def _chunk_rows(learner: RowLearner) -> int:
     return ROUND_BLOCK * chunk_blocks(max(each.features.width for each in newton_parts(learner)))
-
-
-def _triangle(square: Any) -> Any:
-    """Lower block triangle, as `Sums.information` has it, of a square."""
-    return torch.cat([_columns(square, first).flatten() for first in range(0, len(square), TILE)])
-
-
-def _columns(square: Any, first: int) -> Any:
-    """One tile of columns from the diagonal on; the last one is filled up with zeros."""
-    part = square[first:, first : first + TILE]
-    return torch.nn.functional.pad(part, (0, TILE - part.shape[1]))
-
-
-def _square(triangle: Any, rank: int) -> Any:
-    """Square of which the lower triangle counts, of a lower block triangle."""
-    out = torch.zeros((rank, rank), dtype=torch.int64, device=triangle.device)
-    at = 0
-    for first in range(0, rank, TILE):
-        block = triangle[at : at + (rank - first) * TILE].reshape(rank - first, TILE)
-        out[first:, first : first + TILE] = block[:, : rank - first]
-        at += block.numel()
-    return out
-
-
-def _on_device(information: Information, device: Any) -> Any:
-    """Matrix of an information on a device."""
-    return information.on_device if isinstance(information, DeviceInformation) else tensor(information.matrix, device)
-
-
-def symmetric(lower: Any) -> Any:
-    """Symmetric matrix of its lower triangle."""
-    return torch.tril(lower) + torch.tril(lower, -1).T
-
-
-def solutions(matrices: list[Any], rights: list[Any]) -> list[Float]:
-    """Solve symmetric equations; all of them are on their way before the first answer is waited for."""
-    factors = [torch.linalg.cholesky_ex(matrix) for matrix in matrices]
-    solved = [torch.cholesky_solve(b, factor) for (factor, _), b in zip(factors, rights, strict=True)]
-    failed = torch.stack([each for _, each in factors]).tolist()
-    found = torch.cat([each.flatten() for each in solved]).cpu().numpy()
-    parts = np.split(found, np.cumsum([b.numel() for b in rights])[:-1])
-    return [
-        (solution(matrix, b).cpu().numpy() if wrong else part.reshape(tuple(b.shape)))
-        for matrix, b, part, wrong in zip(matrices, rights, parts, failed, strict=True)
-    ]
-
-
-def solution(matrix: Any, b: Any) -> Any:
-    """Solve a symmetric equation; what rounding has made indefinite gets a little more on its diagonal."""
-    more = 1e-12 * max(float(torch.trace(matrix)) / len(matrix), 1e-300)
-    eye = torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
-    for _ in range(40):
-        factor, failed = torch.linalg.cholesky_ex(matrix)
-        if not int(failed):
-            return torch.cholesky_solve(b, factor)
-        matrix = matrix + more * eye
-        more *= 10
-    raise ValueError("The information of a model is not that of a covariance.")
 
 
 def _to_host(parts: list[Any], outputs: int) -> Float:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 
 from bomkl._core import ROUND_BLOCK
-from bomkl.auto.constants import KERNELS
+from bomkl.auto.features.pool_kernels import KERNELS
 
 CHUNK_BLOCKS = 64  # blocks worked on together: with fewer, products are too small for a GPU
 _WIDE = 1024  # features beyond it make enough work of a quarter of that

@@ -8,15 +8,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bomkl.auto.component import Component, NewtonComponent, RoundsComponent
-from bomkl.auto.features import Features, KernelFeatures, least_pivot
-from bomkl.auto.fit import LEAST_CURVATURE, ROUNDS, SMALL_NEWTON_STEP, SMALL_STEP
-from bomkl.auto.geometry import Float, Single, Views
+from bomkl.auto.components.component import Component, NewtonComponent, RoundsComponent
+from bomkl.auto.components.information import Information
+from bomkl.auto.features.features import Features, KernelFeatures, least_pivot
+from bomkl.auto.features.geometry import Float, Single, Views
+from bomkl.auto.features.pool_kernels import POOL_KERNELS
 from bomkl.auto.gpu.errors import on_device
-from bomkl.auto.gpu.losses import means, pulls_and_curvature
-from bomkl.auto.gpu.model import DeviceFeatures, fetched, tensor
+from bomkl.auto.gpu.model import DeviceFeatures, fetched, means, pulls_and_curvature, tensor
 from bomkl.auto.gpu.pivots import pivoted_cholesky
-from bomkl.auto.information import Information
+from bomkl.auto.rows.fit import LEAST_CURVATURE, ROUNDS, SMALL_NEWTON_STEP, SMALL_STEP
 from bomkl.auto.task import Task
 
 _MANY = 1024  # landmarks from which on choosing among them takes less time on the device
@@ -50,13 +50,7 @@ class DeviceFitting:
         """Do what `features.chosen_and_whitening` does."""
         with on_device(self._budget):
             z = tensor(landmarks, self._device)
-            if kernel == "polynomial":
-                gram = (1 + z @ z.T * scale).square_()
-            elif kernel == "laplacian":
-                gram = torch.cdist(z, z, p=1.0).mul_(-scale).exp_()
-            else:
-                norms = (z * z).sum(dim=1)
-                gram = (norms[:, None] + norms[None] - 2 * z @ z.T).clamp_min_(0).mul_(-scale).exp_()
+            gram = POOL_KERNELS[kernel].tensor_matrix(scale, z)
             chosen, factor = pivoted_cholesky(gram, least_pivot(float(gram.sum()), len(gram)))
             eye = torch.eye(len(factor), dtype=factor.dtype, device=self._device)
             inverse = torch.linalg.solve_triangular(factor.tril(), eye, upper=False)

@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from bomkl.auto.features.pool_kernels import POOL_KERNELS
+
 try:
     import triton
     import triton.language as tl
@@ -86,26 +88,15 @@ def runs_triton(x: Any) -> bool:
 
 def kernel_values(kernel: str, x: Any, landmarks: Any, norms: Any, scale: float) -> Any:
     """Values of a kernel of rows x (n, columns) at landmarks (columns, landmarks) of squared lengths `norms`."""
-    if not runs_triton(x):
-        return _by_pytorch(kernel, x, landmarks, norms, scale)
+    fused = POOL_KERNELS[kernel].fused
+    if fused is None or not runs_triton(x):
+        return POOL_KERNELS[kernel].tensor_values(scale, x, landmarks, norms)
     out = torch.empty((len(x), landmarks.shape[1]), dtype=torch.float32, device=x.device)
     grid = (triton.cdiv(out.shape[0], _TILE), triton.cdiv(out.shape[1], _TILE))
     sizes = (*out.shape, x.shape[1], scale)
-    if kernel == "laplacian":
+    if fused == "city block":
         _city_block[grid](x.contiguous(), landmarks, out, *sizes, TILE=_TILE)
     else:
-        squared = kernel == "polynomial"
+        squared = {"gaussian": False, "polynomial": True}[fused]
         _of_products[grid](x.contiguous(), landmarks, norms, out, *sizes, SQUARED=squared, TILE=_TILE, COLUMNS=_COLUMNS)
     return out
-
-
-def _by_pytorch(kernel: str, x: Any, landmarks: Any, norms: Any, scale: float) -> Any:
-    if kernel == "laplacian":
-        out = torch.zeros((len(x), landmarks.shape[1]), dtype=torch.float32, device=x.device)
-        for column, place in zip(x.T, landmarks, strict=True):
-            out += (column[:, None] - place[None, :]).abs()
-        return out.mul_(-scale).exp_()
-    if kernel == "polynomial":
-        return (x @ landmarks).mul_(scale).add_(1).square_()
-    distances = torch.addmm(norms[None] + (x * x).sum(dim=1, keepdim=True), x, landmarks, alpha=-2)
-    return distances.clamp_min_(0).mul_(-scale).exp_()

@@ -14,13 +14,12 @@ import numpy as np
 import torch
 
 from bomkl._core import BLOCK, NewtonRegression
-from bomkl.auto.component import NewtonComponent
+from bomkl.auto.components.component import NewtonComponent
+from bomkl.auto.components.newton import MARGIN, UNCHECKED
 from bomkl.auto.constants import CHUNK
-from bomkl.auto.geometry import Float, Geometry, packed, unpacked
+from bomkl.auto.features.geometry import Float, Geometry, packed, unpacked
 from bomkl.auto.gpu.model import DeviceFeatures, DeviceViews, tensor
 from bomkl.auto.gpu.recursion import Block, learn_block
-from bomkl.auto.newton import MARGIN, UNCHECKED, regression_state
-from bomkl.auto.saved import State
 from bomkl.auto.task import Task
 
 ROWS = 4 * CHUNK  # mapped to features together: one shape for all calls, because another one may give other bits
@@ -144,42 +143,6 @@ def _chosen(groups: list[list[int]], device: Any) -> list[Any]:
 
 def _trace(P: Any) -> Any:
     return P.diagonal(dim1=1, dim2=2).sum(dim=1, dtype=torch.float64)
-
-
-class DeviceRegression:
-    """One of the regressions on a device, with the methods of `NewtonRegression` that do not change it."""
-
-    def __init__(self, among: Regressions, number: int) -> None:
-        self.among, self.number = among, number
-
-    def __deepcopy__(self, memo: Any) -> DeviceRegression:
-        return self  # it never changes
-
-    @property
-    def rank(self) -> int:
-        """Features in use, the constant included."""
-        return self.among.ranks[self.number]
-
-    @property
-    def nbytes(self) -> int:
-        """Memory it takes on the device."""
-        g, _ = self.among.place(self.number)
-        return sum(int(each[g].nbytes) // len(each[g]) for each in (self.among.w, self.among.P, self.among.rows))
-
-    def here(self) -> NewtonRegression:
-        """Copy it to the processor, to be changed there."""
-        return self.among.on_host(self.number).fork()
-
-    def means(self) -> Float:
-        """Posterior mean with every row learned, (outputs, width)."""
-        g, k = self.among.place(self.number)
-        means = np.zeros((self.among.outputs, -(-self.rank // BLOCK) * BLOCK))
-        means[:, : self.rank] = self.among.means()[g][k, : self.rank].T.cpu().numpy()
-        return means
-
-    def to_state(self) -> State:
-        """Everything it is, as `regression_state` gives it."""
-        return regression_state(self.here())
 
 
 class Workspace:

@@ -9,15 +9,54 @@ from typing import Any
 import numpy as np
 import torch
 
-from bomkl.auto.component import NewtonComponent
-from bomkl.auto.fitting import Fitting
-from bomkl.auto.geometry import Float
+from bomkl._core import BLOCK, NewtonRegression
+from bomkl.auto.components.component import NewtonComponent
+from bomkl.auto.components.newton import regression_state
+from bomkl.auto.features.geometry import Float
 from bomkl.auto.gpu.arrays import DeviceRows
 from bomkl.auto.gpu.errors import on_device
 from bomkl.auto.gpu.fit import DeviceFitting
-from bomkl.auto.gpu.newton import ROWS, DeviceRegression, Regressions, Workspace
+from bomkl.auto.gpu.newton import ROWS, Regressions, Workspace
+from bomkl.auto.rows.fitting import Fitting
+from bomkl.auto.saved import State
 
 _WORKSPACES = 4  # kept for the next call: under drift, three learners take turns
+
+
+class DeviceRegression:
+    """One of the regressions on a device, with the methods of `NewtonRegression` that do not change it."""
+
+    def __init__(self, among: Regressions, number: int) -> None:
+        self.among, self.number = among, number
+
+    def __deepcopy__(self, memo: Any) -> DeviceRegression:
+        return self  # it never changes
+
+    @property
+    def rank(self) -> int:
+        """Features in use, the constant included."""
+        return self.among.ranks[self.number]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory it takes on the device."""
+        g, _ = self.among.place(self.number)
+        return sum(int(each[g].nbytes) // len(each[g]) for each in (self.among.w, self.among.P, self.among.rows))
+
+    def here(self) -> NewtonRegression:
+        """Copy it to the processor, to be changed there."""
+        return self.among.on_host(self.number).fork()
+
+    def means(self) -> Float:
+        """Posterior mean with every row learned, (outputs, width)."""
+        g, k = self.among.place(self.number)
+        means = np.zeros((self.among.outputs, -(-self.rank // BLOCK) * BLOCK))
+        means[:, : self.rank] = self.among.means()[g][k, : self.rank].T.cpu().numpy()
+        return means
+
+    def to_state(self) -> State:
+        """Everything it is, as `regression_state` gives it."""
+        return regression_state(self.here())
 
 
 class TorchRows:

@@ -1,0 +1,80 @@
+// Evidence that a stream changes, from the losses of its rows.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace bomkl::automatic {
+
+// Whether one predictor is better than another by now: an e-detector. Several bets are made on the difference of their losses,
+// each begun anew whenever it has lost what it won. If the differences have mean zero or less given the past, the mean of the
+// bets' wealth reaches a level in no fewer rows than the level, on average, however often one looks.
+struct BetterBy {
+    static constexpr std::array<double, 5> kBets{0.02, 0.05, 0.1, 0.2, 0.4};
+    static constexpr double kLevel = 2000;
+    std::array<double, 5> wealth{1, 1, 1, 1, 1};
+
+    // Takes the loss of one less that of the other; returns the evidence so far, which begins anew above the level.
+    double add(double gain) {
+        double mean = 0;
+        for (std::size_t i = 0; i < kBets.size(); ++i)
+            mean += wealth[i] = std::max(wealth[i], 1.0) * (1 + kBets[i] * std::clamp(gain, -1.0, 1.0));
+        mean /= kBets.size();
+        if (mean > kLevel) wealth.fill(1);
+        return mean;
+    }
+
+    template <class Archive>
+    void archive(Archive& a) {
+        a.numbers("wealth", wealth.data(), wealth.size(), 0.0);
+    }
+};
+
+// Whether the losses of the last rows are above those of all rows before them.
+struct LossRise {
+    static constexpr int kWindow = 100;
+    static constexpr double kCalm = 200;     // rows before the window that it needs
+    static constexpr double kAlarm = 4.0;    // standard errors
+    static constexpr double kLargest = 3.0;  // losses beyond it are taken as this
+    std::array<double, kWindow> recent{};    // that of row n at n modulo the window
+    std::array<double, 5> sums{};            // rows; the sum of the window; rows before it, their sum and sum of squares
+
+    // Takes a loss; returns how many standard errors the window is above what came before.
+    double add(double loss) {
+        loss = std::min(loss, kLargest);
+        double& slot = recent[std::size_t(sums[0]) % kWindow];
+        if (sums[0] >= kWindow) {
+            sums[1] -= slot;
+            sums[2] += 1;
+            sums[3] += slot;
+            sums[4] += slot * slot;
+        }
+        slot = loss;
+        sums[0] += 1;
+        sums[1] += loss;
+        if (sums[2] < kCalm) return 0;
+        const double mean = sums[3] / sums[2];
+        const double error = std::sqrt(std::max(sums[4] / sums[2] - mean * mean, 1e-6) / kWindow);
+        return (sums[1] / kWindow - mean) / error;
+    }
+
+    template <class Archive>
+    void archive(Archive& a) {
+        a.numbers("recent", recent.data(), recent.size());
+        a.numbers("sums", sums.data(), sums.size());
+    }
+};
+
+struct DriftEvent {  // what was noticed
+    std::int64_t row;
+    bool sudden;                  // whether the loss rose; else, other experts are better than the model
+    double strength;              // standard errors, or the logarithm of the evidence
+    std::vector<double> shifts;   // of the columns' means in the last rows, in deviations of the first rows
+    std::vector<double> weights;  // of the experts, at the last row of evidence
+};
+
+}  // namespace bomkl::automatic

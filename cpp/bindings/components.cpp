@@ -1,0 +1,222 @@
+// The part of bomkl._core that owns what the components of a row model have learned.
+#include "bindings/row_parts.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace bomkl {
+
+namespace {
+
+using namespace automatic;
+
+TreeNodes tree_nodes(const In<std::int32_t, 2>& nodes, const In<std::int32_t, 1>& roots, std::size_t leaves,
+                     std::shared_ptr<const void> keep) {
+    require(roots.size() > 0, "there must be trees");
+    require_trees(nodes, roots, leaves, std::size_t(1) << 23);
+    return {as_nodes(nodes), nodes.shape(0), roots.data(), int(roots.size()), std::move(keep)};
+}
+
+std::shared_ptr<Boosted> make_boosted(In<std::int32_t, 2> nodes, In<std::int32_t, 1> roots, In<std::int32_t, 1> outputs,
+                                      In<float, 1> values, In<double, 1> base) {
+    const auto fits = [&](std::int32_t k) { return k >= 0 && std::size_t(k) < base.size(); };
+    require(outputs.size() == roots.size() && std::all_of(outputs.data(), outputs.data() + outputs.size(), fits),
+            "the arrays of boosted trees do not fit together");
+    auto keep = kept(nb::make_tuple(nodes, roots, outputs, values, base));
+    return std::make_shared<Boosted>(Boosted{tree_nodes(nodes, roots, values.size(), std::move(keep)), outputs.data(),
+                                             values.data(), base.data(), base.size()});
+}
+
+// ---------------------------------------------------------------- regressions
+
+Regression make_regression(In<double, 2> w, In<float, 3> P, In<double, 1> trace) {
+    const std::size_t tiles = P.shape(0), rank = P.shape(1);
+    require(P.shape(2) == kTile && rank > 0 && rank <= tiles * kTile && w.shape(0) > 0 && w.shape(1) == tiles * kTile &&
+                trace.size() == 2,
+            "the arrays of a regression do not fit together");
+    return {int(rank), int(tiles), int(w.shape(0)), w.data(), P.data(), trace.data()};
+}
+
+// Rows of the open block, as `open_block` gives them.
+void restore_block(Regression& r, nb::dict arrays, double unchecked) {
+    const auto rows = named<float, 2>(arrays, "rows"), U = named<float, 2>(arrays, "U");
+    const auto M = named<double, 2>(arrays, "M"), a = named<double, 2>(arrays, "a");
+    const auto c = named<double, 1>(arrays, "c");
+    const auto V = named<float, 3>(arrays, "V");
+    const std::size_t n = rows.shape(0), width = r.width();
+    require(n < kBlock && rows.shape(1) == width && U.shape(0) == n && U.shape(1) == width && M.shape(0) == n &&
+                M.shape(1) == n && c.size() == n && a.shape(0) == n && a.shape(1) == std::size_t(r.outputs()) &&
+                V.shape(0) == std::size_t(r.tiles()) && V.shape(1) == n && V.shape(2) == kTile && r.open() == 0,
+            "the rows of an open block do not fit the regression");
+    Component m = r.arrays();
+    std::copy_n(rows.data(), rows.size(), m.rows);
+    std::copy_n(U.data(), U.size(), m.U);
+    for (std::size_t s = 0; s < n; ++s) std::copy_n(M.data() + s * n, n, m.M + s * kBlock);
+    std::copy_n(c.data(), n, m.c);
+    std::copy_n(a.data(), a.size(), m.a);
+    for (std::size_t q = 0; q < V.shape(0); ++q) std::copy_n(V.data() + q * n * kTile, n * kTile, m.V + q * kBlock * kTile);
+    r.restore(int(n), unchecked);
+}
+
+nb::dict open_block(const Regression& r) {
+    const Component m = r.arrays();
+    const std::size_t n = std::size_t(r.open()), width = r.width();
+    std::vector<double> M(n * n);
+    for (std::size_t s = 0; s < n; ++s)
+        for (std::size_t t = s + 1; t < n; ++t) M[s * n + t] = m.M[s * kBlock + t];
+    std::vector<float> V;
+    for (int q = 0; q < m.tiles; ++q) V.insert(V.end(), m.V + q * kBlock * kTile, m.V + q * kBlock * kTile + n * kTile);
+    nb::dict out;
+    out["rows"] = copied(m.rows, {n, width});
+    out["U"] = copied(m.U, {n, width});
+    out["M"] = to_numpy(std::move(M), {n, n});
+    out["c"] = copied(m.c, {n});
+    out["a"] = copied(m.a, {n, std::size_t(m.outputs)});
+    out["V"] = to_numpy(std::move(V), {std::size_t(m.tiles), n, std::size_t(kTile)});
+    return out;
+}
+
+auto learn_features(Regression& r, In<float, 2> F, In<double, 2> y, In<double, 1> weight, int task, double forget,
+                    std::int64_t seen) {
+    const std::size_t n = F.shape(0), outputs = std::size_t(r.outputs());
+    require(F.shape(1) == r.width() && y.shape(0) == n && y.shape(1) == outputs && weight.size() == n && seen >= 0 &&
+                r.open() <= seen % kBlock,
+            "the rows do not fit the regression");
+    std::vector<double> scores(n * outputs);
+    {
+        const ReleaseForMany release(n);
+        r.learn(primitives(), F.data(), y.data(), weight.data(), n, task_of(task), (1 - forget) * r.rank(), seen,
+                scores.data());
+    }
+    return to_numpy(std::move(scores), {n, outputs});
+}
+
+// ---------------------------------------------------------------- forests
+
+OnlineForest make_forest(In<std::int32_t, 2> nodes, In<std::int32_t, 1> roots, In<float, 2> table, In<double, 1> prior,
+                         int outputs, int task) {
+    require(outputs > 0 && table.shape(1) == prior.size() &&
+                prior.size() == (task_of(task) == Task::multiclass ? std::size_t(outputs) : 2),
+            "the arrays of a forest do not fit together");
+    TreeNodes trees = tree_nodes(nodes, roots, table.shape(0), kept(nb::make_tuple(nodes, roots)));
+    return {std::move(trees), std::vector<float>(table.data(), table.data() + table.size()),
+            std::vector<double>(prior.data(), prior.data() + prior.size()), outputs, Task(task)};
+}
+
+void restore_forest(OnlineForest& f, In<std::int32_t, 2> leaves, In<double, 2> y, In<double, 1> weight) {
+    const std::size_t n = weight.size(), trees = std::size_t(f.trees().trees);
+    const auto exists = [&](std::int32_t leaf) { return leaf >= 0 && std::size_t(leaf) < f.table().size() / f.prior().size(); };
+    require(n < kBlock && leaves.shape(0) == trees && leaves.shape(1) == n && y.shape(0) == n &&
+                y.shape(1) == std::size_t(f.outputs()) && std::all_of(leaves.data(), leaves.data() + leaves.size(), exists),
+            "the rows of an open block do not fit the forest");
+    for (std::size_t i = 0; i < trees; ++i) std::copy_n(leaves.data() + i * n, n, f.block().leaves.data() + i * kBlock);
+    std::copy_n(y.data(), y.size(), f.block().y.data());
+    std::copy_n(weight.data(), n, f.block().weight.data());
+    f.restore(int(n));
+}
+
+nb::dict forest_arrays(OnlineForest& f) {
+    const std::size_t n = std::size_t(f.open()), trees = std::size_t(f.trees().trees), width = f.prior().size();
+    std::vector<std::int32_t> leaves(trees * n);
+    for (std::size_t i = 0; i < trees; ++i) std::copy_n(f.block().leaves.data() + i * kBlock, n, leaves.data() + i * n);
+    nb::dict out;
+    out["nodes"] = copied(reinterpret_cast<const std::int32_t*>(f.trees().nodes), {f.trees().size, 2});
+    out["roots"] = copied(f.trees().roots, {trees});
+    out["table"] = copied(f.table().data(), {f.table().size() / width, width});
+    out["prior"] = copied(f.prior().data(), {width});
+    out["open_leaves"] = to_numpy(std::move(leaves), {trees, n});
+    out["open_y"] = copied(f.block().y.data(), {n, std::size_t(f.outputs())});
+    out["open_weight"] = copied(f.block().weight.data(), {n});
+    return out;
+}
+
+auto learn_codes(OnlineForest& f, In<std::uint8_t, 2> codes, In<double, 2> y, In<double, 1> weight, std::int64_t seen) {
+    const std::size_t n = codes.shape(0), outputs = std::size_t(f.outputs());
+    require(y.shape(0) == n && y.shape(1) == outputs && weight.size() == n && seen >= 0 && f.open() <= seen % kBlock &&
+                fit_columns(f.trees(), f.table().size() / f.prior().size(), codes.shape(1)),
+            "the rows do not fit the forest");
+    std::vector<double> scores(n * outputs);
+    f.learn(codes.data(), codes.shape(1), y.data(), weight.data(), n, seen, scores.data());
+    return to_numpy(std::move(scores), {n, outputs});
+}
+
+auto score_codes(const OnlineForest& f, In<std::uint8_t, 2> codes) {
+    const std::size_t n = codes.shape(0), outputs = std::size_t(f.outputs());
+    require(fit_columns(f.trees(), f.table().size() / f.prior().size(), codes.shape(1)), "the rows do not fit the forest");
+    std::vector<double> scores(n * outputs);
+    f.score(codes.data(), codes.shape(1), n, scores.data());
+    return to_numpy(std::move(scores), {n, outputs});
+}
+
+auto score_boosted(const Boosted& b, In<std::uint8_t, 2> codes) {
+    const std::size_t n = codes.shape(0);
+    require(fit_columns(b.trees, std::size_t(1) << 31, codes.shape(1)), "the rows do not fit the trees");
+    std::vector<double> scores(n * b.n_outputs);
+    boosted_scores(b.trees.nodes, b.trees.roots, b.outputs, std::size_t(b.trees.trees), b.values, b.base, b.n_outputs,
+                   codes.data(), n, codes.shape(1), scores.data());
+    return to_numpy(std::move(scores), {n, b.n_outputs});
+}
+
+}  // namespace
+
+void bind_components(nb::module_& m) {
+    nb::class_<Boosted>(m, "BoostedPart")
+        .def_static("of", &make_boosted, "nodes"_a, "roots"_a, "outputs"_a, "values"_a, "base"_a)
+        .def("scores", &score_boosted, "codes"_a);
+    nb::class_<Regression>(m, "NewtonRegression")
+        .def_static(
+            "of", [](In<double, 2> w, In<float, 3> P, In<double, 1> trace) { return make_regression(w, P, trace); }, "w"_a,
+            "P"_a, "trace"_a)
+        .def_prop_ro("rank", &Regression::rank)
+        .def_prop_ro("open", &Regression::open)
+        .def_prop_ro("unchecked", &Regression::unchecked)
+        .def_prop_ro("nbytes", &Regression::bytes)
+        .def_prop_ro(
+            "w",
+            [](const Regression& r) {
+                return copied(r.arrays().w, {std::size_t(r.outputs()), r.width()});
+            },
+            nb::rv_policy::automatic)
+        .def_prop_ro(
+            "P",
+            [](const Regression& r) {
+                return copied(r.arrays().P, {std::size_t(r.tiles()), std::size_t(r.rank()), std::size_t(kTile)});
+            },
+            nb::rv_policy::automatic)
+        .def_prop_ro(
+            "trace", [](const Regression& r) { return copied(r.arrays().trace, {2}); }, nb::rv_policy::automatic)
+        .def("open_block", &open_block)
+        .def("restore", &restore_block, "open_block"_a, "unchecked"_a)
+        .def("set_checked", &Regression::set_checked)
+        .def(
+            "set_covariance",
+            [](Regression& r, In<float, 3> P, double trace) {
+                require(P.shape(0) == std::size_t(r.tiles()) && P.shape(1) == std::size_t(r.rank()) && P.shape(2) == kTile,
+                        "the covariance does not fit the regression");
+                r.set_covariance(P.data(), trace);
+            },
+            "P"_a, "trace"_a)
+        .def("fork", &forked<Regression>)
+        .def("__deepcopy__", &apart<Regression>, "memo"_a)
+        .def("score_and_learn", &learn_features, "features"_a, "y"_a, "weight"_a, "task"_a, "forget"_a, "seen"_a)
+        .def("means",
+             [](const Regression& r) {
+                 return copied(r.means().data(), {std::size_t(r.outputs()), r.width()});
+             })
+        .def("close", [](Regression& r) { r.close(primitives()); })
+        .def(
+            "add_class", [](Regression& r, double log_odds) { r.add_class(primitives(), log_odds); }, "log_odds"_a);
+    nb::class_<OnlineForest>(m, "ForestPart")
+        .def_static("of", &make_forest, "nodes"_a, "roots"_a, "table"_a, "prior"_a, "outputs"_a, "task"_a)
+        .def_prop_ro("open", &OnlineForest::open)
+        .def("arrays", &forest_arrays)
+        .def("restore", &restore_forest, "leaves"_a, "y"_a, "weight"_a)
+        .def("fork", &forked<OnlineForest>)
+        .def("__deepcopy__", &apart<OnlineForest>, "memo"_a)
+        .def("score_and_learn", &learn_codes, "codes"_a, "y"_a, "weight"_a, "seen"_a)
+        .def("scores", &score_codes, "codes"_a)
+        .def_prop_ro("nbytes", [](const OnlineForest& f) { return f.bytes(); })
+        .def("close", &OnlineForest::close);
+}
+
+}  // namespace bomkl

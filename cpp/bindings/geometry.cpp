@@ -1,0 +1,97 @@
+// The part of bomkl._core that makes views of columns and features of rows.
+#include "bindings/auto_arrays.hpp"
+#include "bindings/row_parts.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace bomkl {
+
+namespace {
+
+using namespace automatic;
+
+std::shared_ptr<Geometry> make_geometry(nb::dict arrays) {
+    const auto number = [&](const char* name) { return nb::cast<double>(arrays[name]); };
+    const auto sorted = named<double, 2>(arrays, "sorted_columns");
+    auto made = std::make_shared<Geometry>();
+    made->columns =
+        columns_of(named<double, 1>(arrays, "mean"), named<double, 1>(arrays, "deviation"), named<double, 1>(arrays, "middle"),
+                   number("common"), sorted, named<double, 1>(arrays, "score_table"), named<double, 1>(arrays, "normal_mean"),
+                   named<double, 1>(arrays, "normal_deviation"), named<float, 3>(arrays, "axes"),
+                   named<float, 1>(arrays, "relevance_standard"), named<float, 1>(arrays, "relevance_normal"), number("clip"),
+                   number("far"), nb::cast<int>(arrays["leading"]));
+    require(sorted.shape(1) > 0, "a geometry is one of some rows");
+    const std::size_t d = std::size_t(made->columns.columns), n = sorted.shape(1);
+    for (std::size_t j = 0; j < d; ++j)
+        made->square_means.push_back(sorted.data()[j * n] < sorted.data()[j * n + n - 1] ? 1.0f : 0.0f);
+    if (arrays.contains("cuts")) {
+        const auto cuts = named<double, 1>(arrays, "cuts");
+        const auto starts = named<std::int64_t, 1>(arrays, "starts");
+        require_coding(cuts, starts, d);
+        static const double none = 0;  // of columns that are all constant there are no cuts
+        made->cuts = cuts.size() ? cuts.data() : &none;
+        made->starts = starts.data();
+    }
+    made->keep = kept(arrays);
+    return made;
+}
+
+void make_views(const Geometry& geometry, In<double, 2> x, nb::list out) {
+    const std::size_t n = x.shape(0);
+    require(x.shape(1) == std::size_t(geometry.columns.columns) && out.size() == n_views,
+            "the shapes of the columns do not fit together");
+    std::array<float*, n_views> views{};
+    for (int view = 0; view < n_views; ++view)
+        if (const nb::handle place = out[view]; !place.is_none()) {
+            const auto array = nb::cast<InOut<float, 2>>(place);
+            require(array.shape(0) == n && array.shape(1) == std::size_t(view_width(geometry.columns, view)),
+                    "the shapes of the views do not fit the rows");
+            views[view] = array.data();
+        }
+    require((!views[leading] || views[common]) && (!views[relevant_standard] || views[standard]) &&
+                (!views[relevant_normal] || views[normal]),
+            "a view needs those it derives from");
+    const auto& with = primitives();
+    nb::gil_scoped_release release;
+    block_views(with, geometry.columns, x.data(), n, views);
+}
+
+std::shared_ptr<FeatureMap> make_kernel_map(int view, const char* kernel, double scale, nb::dict arrays) {
+    const auto landmarks = named<float, 3>(arrays, "landmarks"), whiten = named<float, 3>(arrays, "whiten");
+    const int rank = nb::cast<int>(arrays["rank"]);
+    require(view >= 0 && view < n_views, "unknown view");
+    const KernelMap map =
+        kernel_map(int(landmarks.shape(1)), kernel, scale, landmarks, named<float, 1>(arrays, "norms"), whiten, rank);
+    require(std::size_t(map.rank_tiles) == (std::size_t(rank) + kTile) / kTile,
+            "the shapes of a kernel map do not fit together");
+    return std::make_shared<FeatureMap>(FeatureMap{view, false, false, map, depths(map), rank + 1, kept(arrays)});
+}
+
+std::shared_ptr<FeatureMap> make_columns_map(int columns, bool both, bool squares) {
+    require(columns > 0 && (both || !squares), "squares of the columns come with their normal scores");
+    return std::make_shared<FeatureMap>(FeatureMap{-1, both, squares, {}, {}, (1 + both + squares) * columns + 1, {}});
+}
+
+void map_rows(const FeatureMap& features, In<float, 2> x, InOut<float, 2> out) {
+    require(features.view >= 0 && x.shape(1) == std::size_t(features.map.features) && out.shape(0) == x.shape(0) &&
+                out.shape(1) == features.width(),
+            "the rows do not fit the kernel map");
+    const auto& with = primitives();
+    nb::gil_scoped_release release;
+    kernel_features(with, features.map, features.depths, x.data(), x.shape(0), out.data());
+}
+
+}  // namespace
+
+void bind_geometry(nb::module_& m) {
+    nb::class_<Geometry>(m, "ColumnViews")
+        .def_static("of", &make_geometry, "arrays"_a)
+        .def("make", &make_views, "x"_a, "out"_a, "Rows in the views of their columns that have a place in `out`.");
+    nb::class_<FeatureMap>(m, "FeatureMap")
+        .def_static("of_kernel", &make_kernel_map, "view"_a, "kernel"_a, "scale"_a, "arrays"_a)
+        .def_static("of_columns", &make_columns_map, "columns"_a, "both"_a, "squares"_a)
+        .def("make", &map_rows, "x"_a, "out"_a, "Features of rows in their view.");
+}
+
+}  // namespace bomkl

@@ -1,0 +1,298 @@
+// The part of bomkl._core that grows beside a learner: see auto/growth_model.hpp.
+#include "auto/growth_model.hpp"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/tuple.h>
+
+#include <optional>
+
+#include "auto/growing_trees.hpp"
+#include "bindings/to_numpy.hpp"
+#include "bindings/tree_arrays.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace bomkl {
+
+namespace automatic {
+const Primitives<float>& primitives();  // of this machine: auto.cpp
+
+struct GrowthState {  // what the model is, beside its coding, trees and network
+    static nb::dict arrays(const GrowthModel& model);
+    static void restore(GrowthModel& model, nb::dict arrays);
+};
+}  // namespace automatic
+
+namespace {
+
+using namespace automatic;
+
+template <class T, int dimensions>
+In<T, dimensions> named(const nb::dict& arrays, const char* name) {
+    return nb::cast<In<T, dimensions>>(arrays[name]);
+}
+
+template <class Array>
+auto vector_of(const Array& array) {
+    using T = std::remove_cvref_t<decltype(*array.data())>;
+    return std::vector<T>(array.data(), array.data() + array.size());
+}
+
+GrowthModel make_growth(In<double, 1> cuts, In<std::int64_t, 1> starts, double centre, double spread, int outputs, int task,
+                        std::uint64_t seed) {
+    require(starts.size() > 1 && outputs > 0 && task >= 0 && task <= int(Task::huber) &&
+                (Task(task) == Task::multiclass || outputs == 1),
+            "the settings of growth are out of range");
+    require_coding(cuts, starts, starts.size() - 1);
+    auto coding = std::make_shared<GrowthCoding>(GrowthCoding{vector_of(cuts), vector_of(starts), centre, spread});
+    return {std::move(coding), outputs, Task(task), seed};
+}
+
+template <class T>
+void require_rows(const GrowthModel& model, const In<T, 2>& X, const In<double, 2>& said) {
+    require(X.shape(1) == model.columns() && said.shape(0) == X.shape(0) && said.shape(1) == std::size_t(model.outputs()),
+            "the rows do not fit the model");
+}
+
+void require_targets(const GrowthModel& model, const In<double, 1>& y, std::size_t n) {
+    require(y.size() == n, "the rows do not fit the model");
+    for (std::size_t t = 0; t < n; ++t)
+        require(is_regression(model.task()) ? std::isfinite(y.data()[t])
+                                            : y.data()[t] >= 0 && y.data()[t] < std::max(model.outputs(), 2),
+                "a class or target is out of range");
+}
+
+// A copy that has learned from one row of weight 1, and the scores of the row before that.
+auto after_row(const GrowthModel& model, In<double, 2> x, In<double, 1> y, In<double, 2> said, std::uint64_t seen) {
+    require_rows(model, x, said);
+    require(x.shape(0) == 1, "there is one row");
+    require_targets(model, y, 1);
+    GrowthModel after = model;
+    const double weight = 1;
+    std::vector<double> scores(std::size_t(model.outputs()));
+    after.learn(primitives(), x.data(), y.data(), &weight, said.data(), 1, seen, scores.data());
+    const std::size_t outputs = scores.size();
+    return std::make_pair(std::move(after), to_numpy(std::move(scores), {1, outputs}));
+}
+
+// Rows are numbers, or codes of numbers.
+template <class T>
+auto learn(GrowthModel& model, In<T, 2> X, In<double, 1> y, In<double, 1> weight, In<double, 2> said, std::uint64_t seen) {
+    const std::size_t n = X.shape(0), outputs = std::size_t(model.outputs());
+    require_rows(model, X, said);
+    require_targets(model, y, n);
+    require(weight.size() == n, "the rows do not fit the model");
+    std::vector<double> out(n * outputs);
+    {
+        std::optional<nb::gil_scoped_release> release;
+        if (n >= kFewRows) release.emplace();  // few rows take less time than this
+        model.learn(primitives(), X.data(), y.data(), weight.data(), said.data(), n, seen, out.data());
+    }
+    return to_numpy(std::move(out), {n, outputs});
+}
+
+auto score(const GrowthModel& model, In<double, 2> X, In<double, 2> said) {
+    const std::size_t n = X.shape(0), outputs = std::size_t(model.outputs());
+    require_rows(model, X, said);
+    std::vector<double> out(n * outputs);
+    {
+        std::optional<nb::gil_scoped_release> release;
+        if (n >= kFewRows) release.emplace();
+        model.score(primitives(), X.data(), said.data(), n, out.data());
+    }
+    return to_numpy(std::move(out), {n, outputs});
+}
+
+auto inputs(const GrowthModel& model, In<double, 2> X, In<double, 2> said) {
+    require_rows(model, X, said);
+    return to_numpy(model.inputs(primitives(), X.data(), said.data(), X.shape(0)),
+                    {X.shape(0), std::size_t(kInputs), std::size_t(model.outputs())});
+}
+
+void require_boosted(const GrowthModel& model, const Boosted& trees, int outputs) {
+    require(
+        trees.n_outputs == std::size_t(outputs) && sound(trees.trees.nodes, trees.trees.size, trees.trees.roots,
+                                                         std::size_t(trees.trees.trees), std::size_t(1) << 31, model.columns()),
+        "boosted trees do not fit the model");
+}
+
+template <bool anew>
+void set_trees(GrowthModel& model, std::shared_ptr<Boosted> trees) {
+    require_boosted(model, *trees, model.outputs());
+    if (anew)
+        model.set_trees(std::move(trees));
+    else
+        model.restore(std::move(trees));
+}
+
+void add_class(GrowthModel& model, double log_odds, std::shared_ptr<Boosted> trees) {
+    if (trees) require_boosted(model, *trees, model.outputs() == 1 ? 3 : model.outputs() + 1);
+    model.add_class(log_odds, std::move(trees));
+}
+
+template <bool anew>
+void set_network(GrowthModel& model, const Network& network, std::size_t begin, std::size_t rows, std::size_t at_once) {
+    require(network.columns() == model.columns() && network.outputs() == model.outputs() && network.task() == model.task() &&
+                begin + rows <= model.sample().size() && (rows == 0 || at_once > 0),
+            "the network does not fit the model");
+    if (anew)
+        model.set_network(network, begin, rows, at_once);
+    else
+        model.restore(network, begin, rows, at_once);
+}
+
+int checked_input(int input) {
+    require(input == GrowthModel::trees || input == GrowthModel::network, "trees or the network are judged");
+    return input;
+}
+
+auto grow(const GrowthModel& model, std::size_t rows, int outputs, int task, const Boosting& settings, std::uint64_t seed) {
+    require(rows > 0 && rows <= model.sample().size() && outputs >= 1 && task >= 0 && task <= int(Task::huber) &&
+                rows < (std::size_t(1) << 31),
+            "the rows to grow trees from are out of range");
+    for (std::size_t i = 0; Task(task) == Task::multiclass && i < rows; ++i)
+        require(model.sample().y_of(i) < outputs, "a class of the sample is not among the outputs");
+    return std::make_shared<GrowingTrees>(model.sample(), rows, outputs, Task(task), settings, seed);
+}
+
+auto grown(const GrowingTrees& growing) {
+    const BoostedTrees& out = growing.result();
+    std::vector<std::int32_t> nodes;
+    nodes.reserve(2 * out.nodes.size());
+    for (const Node& node : out.nodes) nodes.insert(nodes.end(), {node.split, node.next});
+    return std::make_tuple(to_numpy(std::move(nodes), {out.nodes.size(), 2}), to_numpy(out.roots), to_numpy(out.outputs),
+                           to_numpy(out.values), to_numpy(out.base));
+}
+
+}  // namespace
+
+nb::dict automatic::GrowthState::arrays(const GrowthModel& model) {
+    const HashSample& sample = model.sample_;
+    const std::size_t n = sample.size(), d = sample.columns();
+    std::vector<std::uint8_t> codes(n * d);
+    std::vector<float> y(n), weight(n);
+    std::vector<std::uint32_t> hash(n);
+    for (std::size_t i = 0; i < n; ++i) {
+        std::copy_n(sample.codes_of(i), d, codes.data() + i * d);
+        y[i] = float(sample.y_of(i)), weight[i] = float(sample.weight_of(i)), hash[i] = sample.hash_of(i);
+    }
+    std::vector<double> w, known, gains;
+    for (const GrowthStack& each : model.stacks_) {
+        w.insert(w.end(), each.w.begin(), each.w.end());
+        known.insert(known.end(), each.known.begin(), each.known.end());
+    }
+    for (const Gains& each : model.gains_) gains.insert(gains.end(), each.begin(), each.end());
+    const StackRows& waiting = model.waiting_;
+    const std::size_t outputs = std::size_t(model.outputs_), inputs = std::size_t(kInputs), waits = waiting.size();
+    nb::dict out;
+    out["codes"] = to_numpy(std::move(codes), {n, d});
+    out["y"] = to_numpy(std::move(y));
+    out["weight"] = to_numpy(std::move(weight));
+    out["hash"] = to_numpy(std::move(hash));
+    out["open_codes"] = to_numpy(model.open_.codes, {model.open_.y.size(), d});
+    out["open_y"] = to_numpy(model.open_.y);
+    out["open_weight"] = to_numpy(model.open_.weight);
+    out["waiting_scores"] = to_numpy(waiting.S, {waits, inputs, outputs});
+    out["waiting_y"] = to_numpy(waiting.y, {waits, outputs});
+    out["waiting_weight"] = to_numpy(waiting.weight);
+    out["stack_w"] = to_numpy(std::move(w), {std::size_t(3), inputs});
+    out["stack_known"] = to_numpy(std::move(known), {std::size_t(3), inputs, inputs});
+    out["gains"] = to_numpy(std::move(gains), {std::size_t(2), std::size_t(4)});
+    out["hedge"] = to_numpy(std::vector<double>(model.hedge_.begin(), model.hedge_.end()));
+    return out;
+}
+
+// Raises where shapes do not fit together; whoever calls has looked at the numbers.
+void automatic::GrowthState::restore(GrowthModel& model, nb::dict arrays) {
+    const auto codes = named<std::uint8_t, 2>(arrays, "codes"), open_codes = named<std::uint8_t, 2>(arrays, "open_codes");
+    const auto y = named<float, 1>(arrays, "y"), weight = named<float, 1>(arrays, "weight");
+    const auto hash = named<std::uint32_t, 1>(arrays, "hash");
+    const auto open_y = named<double, 1>(arrays, "open_y"), open_weight = named<double, 1>(arrays, "open_weight");
+    const auto S = named<double, 3>(arrays, "waiting_scores");
+    const auto waiting_y = named<double, 2>(arrays, "waiting_y");
+    const auto waiting_weight = named<double, 1>(arrays, "waiting_weight");
+    const auto w = named<double, 2>(arrays, "stack_w"), gains = named<double, 2>(arrays, "gains");
+    const auto known = named<double, 3>(arrays, "stack_known");
+    const auto hedge = named<double, 1>(arrays, "hedge");
+    const std::size_t n = codes.shape(0), d = model.columns(), open = open_y.size(), waits = waiting_weight.size(),
+                      outputs = std::size_t(model.outputs_), inputs = std::size_t(kInputs);
+    require(codes.shape(1) == d && y.size() == n && weight.size() == n && hash.size() == n && open_codes.shape(0) == open &&
+                open_codes.shape(1) == d && open_weight.size() == open && open < std::size_t(GrowthModel::kBlock) &&
+                S.shape(0) == waits && S.shape(1) == inputs && S.shape(2) == outputs && waiting_y.shape(0) == waits &&
+                waiting_y.shape(1) == outputs && waits <= open && w.size() == 3 * inputs &&
+                known.size() == 3 * inputs * inputs && gains.size() == 8 && hedge.size() == 3,
+            "the arrays of growth do not fit together");
+    for (std::size_t i = 0; i < n; ++i) model.sample_.put(codes.data() + i * d, y.data()[i], weight.data()[i], hash.data()[i]);
+    model.open_ = {d, vector_of(open_codes), vector_of(open_y), vector_of(open_weight)};
+    model.waiting_ = {model.outputs_, vector_of(S), vector_of(waiting_y), vector_of(waiting_weight)};
+    for (std::size_t i = 0; i < 3; ++i) {
+        std::copy_n(w.data() + i * inputs, inputs, model.stacks_[i].w.begin());
+        std::copy_n(known.data() + i * inputs * inputs, inputs * inputs, model.stacks_[i].known.begin());
+        model.hedge_[i] = hedge.data()[i];
+    }
+    for (std::size_t i = 0; i < 2; ++i) std::copy_n(gains.data() + 4 * i, 4, model.gains_[i].begin());
+}
+
+void bind_growth(nb::module_& m) {
+    nb::class_<GrowingTrees>(m, "GrowingTrees")
+        .def(
+            "step", [](GrowingTrees& growing) { growing.step(); }, nb::call_guard<nb::gil_scoped_release>())
+        .def_prop_ro("done", &GrowingTrees::done)
+        .def_prop_ro("share", &GrowingTrees::share)
+        .def_prop_ro("nbytes", &GrowingTrees::bytes)
+        .def("result", &grown);
+    nb::class_<GrowthModel>(m, "GrowthModel")
+        .def_static("of", &make_growth, "cuts"_a, "starts"_a, "centre"_a, "spread"_a, "outputs"_a, "task"_a, "seed"_a)
+        .def("score_and_learn", &learn<double>, "X"_a, "y"_a, "weight"_a, "said"_a, "seen"_a)
+        .def("score_and_learn_codes", &learn<std::uint8_t>, "codes"_a, "y"_a, "weight"_a, "said"_a, "seen"_a)
+        .def("after_row", &after_row, "X"_a, "y"_a, "said"_a, "seen"_a)
+        .def("scores", &score, "X"_a, "said"_a)
+        .def("inputs", &inputs, "X"_a, "said"_a)
+        .def("set_trees", &set_trees<true>, "trees"_a)
+        .def("restore_trees", &set_trees<false>, "trees"_a)
+        .def("drop_trees", &GrowthModel::drop_trees)
+        .def("set_network", &set_network<true>, "network"_a, "begin"_a, "rows"_a, "at_once"_a)
+        .def("restore_network", &set_network<false>, "network"_a, "begin"_a, "rows"_a, "at_once"_a)
+        .def("drop_network", &GrowthModel::drop_network)
+        .def("add_class", &add_class, "log_odds"_a, "trees"_a.none())
+        .def("grow", &grow, "rows"_a, "outputs"_a, "task"_a, "settings"_a, "seed"_a)
+        .def(
+            "keep_at_most", [](GrowthModel& model, std::size_t rows) { model.sample().keep_at_most(rows); }, "rows"_a)
+        .def(
+            "take_rows_of",
+            [](GrowthModel& model, const GrowthModel& other) {
+                require(model.columns() == other.columns(), "the samples do not fit together");
+                model.sample().take_rows_of(other.sample());
+            },
+            "other"_a)
+        .def(
+            "open_window", [](GrowthModel& model, int input) { model.open_window(checked_input(input)); }, "input"_a)
+        .def(
+            "gains", [](const GrowthModel& model, int input) { return model.gains(checked_input(input)); }, "input"_a)
+        .def_prop_ro("network",
+                     [](const GrowthModel& model) -> nb::object {
+                         return model.the_network() ? nb::cast(*model.the_network()) : nb::none();
+                     })
+        .def_prop_ro("rehearsal", &GrowthModel::rehearsal)
+        .def_prop_ro("columns", &GrowthModel::columns)
+        .def_prop_ro("awake", &GrowthModel::awake)
+        .def_prop_ro("weights", [](const GrowthModel& model) { return model.stack().w; })
+        .def_prop_ro("share", &GrowthModel::share)
+        .def_prop_ro("rows", [](const GrowthModel& model) { return model.sample().size(); })
+        .def_prop_rw(
+            "limit", [](const GrowthModel& model) { return model.sample().limit(); },
+            [](GrowthModel& model, std::uint32_t limit) { model.sample().restore(limit); })
+        .def_prop_ro("nbytes", &GrowthModel::bytes)
+        .def("fork", [](const GrowthModel& model) { return model; })
+        .def(
+            "__deepcopy__", [](const GrowthModel& model, nb::object) { return model.apart(); }, "memo"_a)
+        .def("arrays", &GrowthState::arrays)
+        .def("restore", &GrowthState::restore, "arrays"_a);
+}
+
+}  // namespace bomkl

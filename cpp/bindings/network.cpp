@@ -1,0 +1,169 @@
+// The part of bomkl._core that is a network: see auto/network.hpp.
+#include "auto/network.hpp"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <cmath>
+#include <optional>
+
+#include "auto/regression.hpp"
+#include "bindings/to_numpy.hpp"
+#include "bindings/tree_arrays.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace bomkl {
+
+namespace automatic {
+const Primitives<float>& primitives();  // of this machine: auto.cpp
+}
+
+namespace {
+
+using namespace automatic;
+
+Network make_network(In<float, 2> values, int outputs, int task, std::uint64_t seed) {
+    require(values.shape(0) > 0 && values.shape(1) == 256, "a column has a value for each of 256 codes");
+    require(outputs > 0 && task >= 0 && task <= int(Task::huber) && (Task(task) == Task::multiclass || outputs == 1),
+            "the settings of a network are out of range");
+    for (std::size_t i = 0; i < values.size(); ++i) require(std::isfinite(values.data()[i]), "the values must be finite");
+    return {std::vector<float>(values.data(), values.data() + values.size()), outputs, Task(task), seed};
+}
+
+CodedView view_of(const Network& network, const In<std::uint8_t, 2>& codes, const In<double, 1>& y,
+                  const In<double, 1>& weight) {
+    const std::size_t n = codes.shape(0);
+    require(codes.shape(1) == network.columns() && y.size() == n && weight.size() == n && n < (std::size_t(1) << 31),
+            "the rows do not fit the network");
+    return {codes.data(), y.data(), weight.data(), n, network.columns()};
+}
+
+// Rows that are learned: their numbers are looked at before anything changes.
+CodedView checked_view(const Network& network, const In<std::uint8_t, 2>& codes, const In<double, 1>& y,
+                       const In<double, 1>& weight) {
+    const CodedView rows = view_of(network, codes, y, weight);
+    for (std::size_t t = 0; t < rows.rows; ++t) {
+        require(std::isfinite(rows.weight[t]) && rows.weight[t] >= 0, "weights must be finite and at least 0");
+        require(is_regression(network.task()) ? std::isfinite(rows.y[t])
+                                              : rows.y[t] >= 0 && rows.y[t] < std::max(network.outputs(), 2),
+                "a class or target is out of range");
+    }
+    return rows;
+}
+
+auto learn(Network& network, In<std::uint8_t, 2> codes, In<double, 1> y, In<double, 1> weight, std::uint64_t seen,
+           nb::object sample) {
+    const CodedView rows = checked_view(network, codes, y, weight);
+    CodedView from{};
+    if (!sample.is_none())
+        from = view_of(network, nb::cast<In<std::uint8_t, 2>>(sample[0]), nb::cast<In<double, 1>>(sample[1]),
+                       nb::cast<In<double, 1>>(sample[2]));
+    const std::size_t outputs = std::size_t(network.outputs());
+    std::vector<double> scores(rows.rows * outputs);
+    {
+        std::optional<nb::gil_scoped_release> release;
+        if (rows.rows >= kFewRows)
+            release.emplace();  // few rows may be learned in place, which no other thread should see half of
+        network.learn(primitives(), rows, seen, from, scores.data());
+    }
+    return to_numpy(std::move(scores), {rows.rows, outputs});
+}
+
+void rehearse(Network& network, In<std::uint8_t, 2> codes, In<double, 1> y, In<double, 1> weight) {
+    const CodedView rows = checked_view(network, codes, y, weight);
+    nb::gil_scoped_release release;
+    network.rehearse(primitives(), rows);
+}
+
+auto score(const Network& network, In<std::uint8_t, 2> codes) {
+    const std::size_t n = codes.shape(0), outputs = std::size_t(network.outputs());
+    require(codes.shape(1) == network.columns(), "the rows do not fit the network");
+    std::vector<double> scores(n * outputs);
+    const Network held = network;  // whoever learns meanwhile copies the weights first
+    {
+        nb::gil_scoped_release release;
+        held.score(primitives(), codes.data(), n, scores.data());
+    }
+    return to_numpy(std::move(scores), {n, outputs});
+}
+
+// Numbers of all layers, one layer after another, row after row.
+template <class Put>
+void each_number(const std::array<NetworkLayer, 3>& layers, Put&& put) {
+    std::size_t at = 0;
+    for (std::size_t l = 0; l < layers.size(); ++l)
+        for (int i = 0; i <= layers[l].from; ++i)
+            for (int k = 0; k < layers[l].to; ++k) put(l, layers[l].place(i, k), at++);
+}
+
+std::size_t numbers_of(const std::array<NetworkLayer, 3>& layers) {
+    std::size_t count = 0;
+    for (const NetworkLayer& layer : layers) count += std::size_t(layer.from + 1) * std::size_t(layer.to);
+    return count;
+}
+
+nb::dict arrays(const Network& network) {
+    const auto flat = [&](Buffer<float> NetworkLayer::*of) {
+        std::vector<float> numbers(numbers_of(network.layers()));
+        each_number(network.layers(), [&](std::size_t l, std::size_t place, std::size_t at) {
+            numbers[at] = (network.layers()[l].*of).data()[place];
+        });
+        return to_numpy(std::move(numbers));
+    };
+    nb::dict made;
+    made["values"] = to_numpy(network.values(), {network.columns(), std::size_t(256)});
+    made["weights"] = flat(&NetworkLayer::weights);
+    made["means"] = flat(&NetworkLayer::means);
+    made["squares"] = flat(&NetworkLayer::squares);
+    const CodedRows& open = network.open();
+    made["codes"] = to_numpy(open.codes, {open.y.size(), open.columns});
+    made["y"] = to_numpy(open.y);
+    made["weight"] = to_numpy(open.weight);
+    return made;
+}
+
+void restore(Network& network, In<float, 1> weights, In<float, 1> means, In<float, 1> squares, std::uint64_t steps,
+             In<std::uint8_t, 2> codes, In<double, 1> y, In<double, 1> weight) {
+    const CodedView open = checked_view(network, codes, y, weight);
+    std::array<NetworkLayer, 3> layers = network.layers();
+    const std::size_t count = numbers_of(layers);
+    require(weights.size() == count && means.size() == count && squares.size() == count && open.rows < Network::kNewRows,
+            "the arrays of a network do not fit together");
+    for (std::size_t i = 0; i < count; ++i)
+        require(std::isfinite(weights.data()[i]) && std::isfinite(means.data()[i]) && std::isfinite(squares.data()[i]) &&
+                    squares.data()[i] >= 0,
+                "the numbers of a network are out of range");
+    each_number(layers, [&](std::size_t l, std::size_t place, std::size_t at) {
+        layers[l].weights.data()[place] = weights.data()[at];
+        layers[l].means.data()[place] = means.data()[at];
+        layers[l].squares.data()[place] = squares.data()[at];
+    });
+    network.restore(
+        std::move(layers), steps,
+        {network.columns(), std::vector<std::uint8_t>(open.codes, open.codes + open.rows * network.columns()),
+         std::vector<double>(open.y, open.y + open.rows), std::vector<double>(open.weight, open.weight + open.rows)});
+}
+
+}  // namespace
+
+void bind_network(nb::module_& m) {
+    nb::class_<Network>(m, "Network")
+        .def_static("of", &make_network, "values"_a, "outputs"_a, "task"_a, "seed"_a)
+        .def("score_and_learn", &learn, "codes"_a, "y"_a, "weight"_a, "seen"_a, "sample"_a.none())
+        .def("rehearse", &rehearse, "codes"_a, "y"_a, "weight"_a)
+        .def("scores", &score, "codes"_a)
+        .def("add_class", &Network::add_class, "log_odds"_a)
+        .def("fork", [](const Network& network) { return network; })
+        .def(
+            "__deepcopy__", [](const Network& network, nb::object) { return network; }, "memo"_a)
+        .def("arrays", &arrays)
+        .def("restore", &restore, "weights"_a, "means"_a, "squares"_a, "steps"_a, "codes"_a, "y"_a, "weight"_a)
+        .def_prop_ro("outputs", &Network::outputs)
+        .def_prop_ro("steps", &Network::steps)
+        .def_prop_ro("open", [](const Network& network) { return network.open().y.size(); })
+        .def_prop_ro("nbytes", &Network::bytes);
+}
+
+}  // namespace bomkl

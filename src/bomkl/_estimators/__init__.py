@@ -1,0 +1,1 @@
+"""What all four estimators share: labels, learning from one row, and rows of tables."""

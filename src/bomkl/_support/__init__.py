@@ -1,0 +1,1 @@
+"""What every other module may use: checks of parameters, files, changes of a model, progress."""

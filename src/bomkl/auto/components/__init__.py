@@ -1,0 +1,1 @@
+"""What a learner combines, and the combination."""

@@ -1,0 +1,251 @@
+"""The layer that begins anew: after a sudden change, a new learner may take the place of the one within.
+
+The experts of the learner within follow most changes. Where all is new at once, a learner that starts from nothing is
+better. So one begins at every sudden change, learns beside the other, and takes its place once it has lost clearly
+less; a challenger that has not won after some rows goes. Predictions are those of the learner within.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from bomkl.auto.drift.adaptive import PATIENCE, WIN
+from bomkl.auto.drift.events import expert_names
+from bomkl.auto.features.geometry import Float
+from bomkl.auto.learner import Learner, PoolLearner, after_row, learner_from_state, learner_state, loadable
+from bomkl.auto.limits import SUMS
+from bomkl.auto.parallel import Mapper
+from bomkl.auto.rows.arrays import array_bytes
+from bomkl.auto.rows.row_learner import RowLearner
+from bomkl.auto.saved import Saved, State
+from bomkl.auto.task import Task
+
+_LARGEST = 15.0  # largest loss of a row
+_LARGEST_SQUARE = 1e290  # of an error; the sum of as many as there can be is a number
+_AT_ONCE = 1024  # rows learned from at a time
+_MOST_EVENTS = 256
+
+
+@loadable
+class ChallengedLearner:
+    """A learner of rows that follows drift, and at times a challenger.
+
+    Parameters
+    ----------
+    inner : RowLearner
+        The learner within.
+    columns : int
+        Columns of the rows.
+    """
+
+    kind: ClassVar[str] = "challenged"
+    merges: ClassVar[bool] = False
+
+    def __init__(self, inner: RowLearner, columns: int) -> None:
+        self.inner = inner
+        self.settings = inner.settings
+        self.columns = columns
+        self.seen = 0
+        self.challenger: RowLearner | None = None
+        self.losses = np.zeros(2)  # of the learner within and of the challenger, since it began
+        self.age = 0
+        self.past: list[dict[str, Any]] = []  # changes that learners before the one within noticed
+
+    @property
+    def task(self) -> Task:
+        """What is learned now."""
+        return self.settings.task(self.n_classes)
+
+    @property
+    def n_classes(self) -> int:
+        """Classes known."""
+        return self.inner.n_classes
+
+    @property
+    def outputs(self) -> int:
+        """Scores a row."""
+        return self.inner.outputs
+
+    @property
+    def leader(self) -> PoolLearner:
+        """The learner that reports look into."""
+        return self.inner.leader
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of its arrays, in bytes."""
+        return array_bytes(self.inner) + array_bytes(self.challenger)
+
+    def use(self, device: str) -> None:
+        """Go on with a device."""
+        for each in (self.inner, self.challenger):
+            if each is not None:
+                each.use(device)
+
+    def score_and_learn(self, X: Any, y: Float, weight: Float, run: Mapper = map) -> Float:
+        """Score rows, each just before it is learned from; y are class numbers or targets."""
+        if len(y) <= _AT_ONCE:
+            return self._learn(X, y, weight, run)
+        parts = [slice(begin, begin + _AT_ONCE) for begin in range(0, len(y), _AT_ONCE)]
+        return np.vstack([self._learn(X[part], y[part], weight[part], run) for part in parts])
+
+    def after_row(self, X: Float, y: Float) -> tuple[Self, Float] | None:
+        """Return a copy that has learned from one row of weight 1, and its scores; None where more has to happen."""
+        if self.challenger is not None:
+            return None
+        inner, scores = after_row(self.inner, X, y)
+        after = object.__new__(type(self))
+        after.__dict__ = vars(self).copy()
+        after.inner, after.seen = inner, self.seen + 1
+        return None if after._next_change(1, 0) is not None else (after, scores)
+
+    def scores(self, X: Any, run: Mapper = map) -> Float:
+        """Scores of rows: log odds of class 1, log probabilities of each class, or predictions."""
+        return self.inner.scores(X, run)
+
+    def score_one(self, x: Any) -> float | Float | None:
+        """Scores of one row as if it were learned from; None where `scores` has to be asked."""
+        return self.inner.score_one(x)
+
+    def add_class(self) -> None:
+        """Make room for a class that has not been seen before."""
+        for each in (self.inner, self.challenger):
+            if each is not None:
+                each.add_class()
+
+    def fork(self) -> Self:
+        """Return a copy that may learn while this one stays as it is; only the latest fork may learn."""
+        fork = object.__new__(type(self))
+        fork.__dict__ = vars(self).copy()
+        fork.inner = self.inner.fork()
+        fork.challenger = None if self.challenger is None else self.challenger.fork()
+        return fork
+
+    def events(self) -> list[dict[str, Any]]:
+        """Return the changes that were noticed, as the core has them, with the row counts of the stream."""
+        experts, before = self.inner.drift, self.seen - self.inner.seen
+        own = [] if experts is None else experts.state()["events"]
+        return [*self.past, *(each | {"row": each["row"] + before, "restarted": False} for each in own)]
+
+    def _learn(self, X: Any, y: Float, weight: Float, run: Mapper) -> Float:
+        """Score and learn rows; a challenger begins, wins or goes after the very row that decides it."""
+        n = len(y)
+        out = self.inner.score_and_learn(X, y, weight, run)
+        beside = None if self.challenger is None else self.challenger.score_and_learn(X, y, weight, run)
+        self.seen += n
+        at = 0
+        while at < n:
+            if beside is None:
+                begin = self._next_change(n, at)
+                if begin is None:
+                    break
+                beside = np.empty_like(out)
+                self.challenger = self._new_challenger()
+                if begin < n:
+                    beside[begin:] = self.challenger.score_and_learn(X[begin:], y[begin:], weight[begin:], run)
+                at = begin
+                continue
+            at, won = self._judge(out, beside, y, weight, at)
+            if won is None:
+                break
+            if won:
+                out[at:] = beside[at:]
+                self._take_over(self.seen - n + at)
+            self.challenger, beside = None, None
+            self.losses, self.age = np.zeros(2), 0
+        return out
+
+    def _next_change(self, n: int, at: int) -> int | None:
+        """Return how many of the last n rows had been learned when a sudden change was noticed, if more than `at`."""
+        experts = self.inner.drift
+        if experts is None:
+            return None
+        first = self.inner.seen - n  # below zero for a challenger that has taken over: it has not seen all of them
+        found = experts.sudden_since(first + at)
+        return int(found[0] - first) if found else None
+
+    def _new_challenger(self) -> RowLearner:
+        made = self.inner.like(self.settings, self.n_classes)
+        made.follow_drift()
+        return made
+
+    def _take_over(self, row: int) -> None:
+        """Put the challenger in the place of the learner within, after so many rows."""
+        past = [each for each in self.events() if each["row"] <= row][-_MOST_EVENTS:]
+        last = past[-1]  # with which the challenger began; no expert of the other learner has taken over
+        self.past = [*past[:-1], last | {"restarted": True, "weights": np.zeros_like(last["weights"])}]
+        assert self.challenger is not None
+        self.inner = self.challenger
+
+    def _judge(self, out: Float, beside: Float, y: Float, weight: Float, at: int) -> tuple[int, bool | None]:
+        """Return the row after which the challenger has won or must go, and which of the two; None where neither."""
+        count = np.minimum(weight[at:], 1.0)
+        both = [count * _losses(scores[at:], y[at:], self.task) for scores in (out, beside)]
+        sums = np.cumsum(np.vstack([self.losses, np.stack(both, axis=1)]), axis=0)[1:]
+        ages = self.age + np.arange(1, len(sums) + 1)
+        ahead = sums[:, 0] - sums[:, 1]
+        if self.task.is_regression:  # in units of the squared error, half of which is a nat
+            ahead = np.divide(ages * ahead, 2 * sums[:, 0], out=np.zeros_like(ahead), where=sums[:, 0] > 0)
+        decided = np.flatnonzero((ahead > WIN) | (ages >= PATIENCE))
+        if not len(decided):
+            self.losses, self.age = sums[-1], int(ages[-1])
+            return at + len(sums), None
+        first = int(decided[0])
+        return at + first + 1, bool(ahead[first] > WIN)
+
+    # ------------------------------------------------------------ state
+
+    def to_state(self) -> State:
+        """Everything it is, as plain values and arrays."""
+        return {
+            "inner": learner_state(self.inner),
+            "challenger": None if self.challenger is None else learner_state(self.challenger),
+            "seen": self.seen,
+            "losses": self.losses,
+            "age": self.age,
+            "past": self.past,
+        }
+
+    @classmethod
+    def from_state(cls, saved: Saved, columns: int) -> Self:
+        """Go on where `to_state` was called, with rows of so many columns; refuse what does not fit together."""
+        learner = cls(_rows_learner(saved, "inner", learner_from_state(saved.part("inner"), columns)), columns)
+        learner.seen = saved.integer("seen", learner.inner.seen)
+        part = saved.optional_part("challenger")
+        if part is not None:
+            made = _rows_learner(saved, "challenger", learner_from_state(part, columns))
+            if made.outputs != learner.outputs or made.settings != learner.settings:
+                raise saved.wrong("challenger", "a learner of the same rows and settings", made.kind)
+            made.follow_drift()  # before its first row, its state does not tell
+            learner.challenger = made
+        learner.losses = saved.array("losses", (2,), np.float64, *SUMS)
+        learner.age = saved.integer("age", 0, PATIENCE)
+        experts = len(expert_names(learner.task.is_regression))
+        for event in saved.parts("past", _MOST_EVENTS):
+            found: dict[str, Any] = {"row": event.integer("row", 0, learner.seen), "sudden": event.flag("sudden")}
+            found["strength"] = event.number("strength")
+            found["shifts"] = event.array("shifts", (columns,))
+            found["weights"], found["restarted"] = event.array("weights", (experts,)), event.flag("restarted")
+            event.end()
+            learner.past.append(found)
+        saved.end()
+        return learner
+
+
+def _rows_learner(saved: Saved, name: str, learner: Learner) -> RowLearner:
+    if type(learner) is not RowLearner:
+        raise saved.wrong(name, "a learner of rows", learner.kind)
+    return learner
+
+
+def _losses(scores: Float, y: Float, task: Task) -> Float:
+    """Loss of each row: the squared error, or the log loss."""
+    if task.is_regression:
+        with np.errstate(over="ignore"):
+            return np.minimum((scores[:, 0] - y) ** 2, _LARGEST_SQUARE)
+    if task is Task.MULTICLASS:
+        chosen = scores[np.arange(len(y)), y.astype(np.intp)]
+        return np.minimum(-chosen, _LARGEST)
+    return np.minimum(np.logaddexp(0.0, np.where(y > 0.5, -scores[:, 0], scores[:, 0])), _LARGEST)

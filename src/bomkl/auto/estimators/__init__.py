@@ -1,0 +1,1 @@
+"""The two estimators, and what people ask of them."""

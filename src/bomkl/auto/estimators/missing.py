@@ -1,0 +1,87 @@
+"""Missing values of matrices: NaN is filled in by the encoder of tables, from the first row on that has one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bomkl.auto.features.geometry import Float
+from bomkl.tables import TableEncoder
+from bomkl.tables.frames import read_table
+
+MISSING = ("learn", "refuse")
+
+
+def has_missing(X: Any) -> bool:
+    """Whether a matrix of numbers without infinite ones has a NaN.
+
+    Examples
+    --------
+    >>> has_missing(np.array([[1.0, np.nan]])), has_missing(np.array([[1.0, 2.0]]))
+    (True, False)
+    """
+    values = X.data if hasattr(X, "tocsr") else X
+    if not isinstance(values, np.ndarray) or values.dtype.kind != "f":
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isnan(values.sum()) and np.isnan(values).any())
+
+
+def first_missing(X: Any) -> int:
+    """Row of the first NaN of a matrix that has one.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_matrix
+    >>> first_missing(np.array([[1.0], [np.nan]])), first_missing(csr_matrix([[0.0, 0.0], [1.0, np.nan]]))
+    (1, 1)
+    """
+    if hasattr(X, "tocsr"):
+        return int(np.searchsorted(X.indptr, int(np.isnan(X.data).argmax()), side="right")) - 1
+    return int(np.isnan(X).any(axis=1).argmax())
+
+
+def without_missing(X: Any) -> Any:
+    """Very wide rows with zeros for NaN: there, a zero stands for whatever a row does not have."""
+    if not hasattr(X, "tocsr"):
+        return np.where(np.isnan(X), X.dtype.type(0), X)
+    rows: Any = X.copy()
+    rows.data[np.isnan(rows.data)] = 0
+    return rows
+
+
+def new_filler(columns: int, stored: Float) -> TableEncoder:
+    """Make what fills NaN, with what the rows in the memory of a model show."""
+    filler = TableEncoder(types=dict.fromkeys(range(columns), "number"), one_hot=0)
+    if not len(stored):
+        return filler.begin(np.zeros((1, columns)))
+    return filler.fit(stored)
+
+
+def filler_from_state(state: dict[str, Any], columns: int) -> TableEncoder:
+    """Restore the filler of a saved model; refuse that of other columns."""
+    filler = TableEncoder(types=dict.fromkeys(range(columns), "number"), one_hot=0)
+    filler.restore(state)
+    if list(filler.kinds_.items()) != [(at, "number") for at in range(columns)] or filler.n_features_out_ != columns:
+        raise ValueError("'_filler' of the saved model does not have the columns of its rows.")
+    return filler
+
+
+def filled(filler: TableEncoder, X: Any) -> Float:
+    """Rows without NaN, to predict."""
+    return filler.encode(_dense(X))
+
+
+def filled_and_learned(filler: TableEncoder, X: Any, learned: NDArray[np.bool_]) -> tuple[Float, TableEncoder]:
+    """Rows without NaN, each filled by what came before it, and the filler that has learned from some of them."""
+    rows, update = filler.prepare(read_table(_dense(X)), None, learned)
+    after = filler.fork()
+    after.apply(update)
+    return rows, after
+
+
+def _dense(X: Any) -> NDArray[Any]:
+    rows: NDArray[Any] = X.toarray() if hasattr(X, "toarray") else X
+    return rows

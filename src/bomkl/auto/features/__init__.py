@@ -1,0 +1,1 @@
+"""How rows are seen: views of the columns, kernels, codes."""

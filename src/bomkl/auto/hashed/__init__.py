@@ -1,0 +1,1 @@
+"""Tables with texts: hashed models of their cells around a learner of their numbers."""

@@ -1,0 +1,160 @@
+"""How an estimator measures its columns while it learns, and what it tells of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from bomkl._estimators.table_rows import TableRows
+from bomkl._support.change import as_of
+from bomkl._support.limits import WIDEST
+from bomkl.auto.features.geometry import Float
+from bomkl.auto.growth.explain import relevance_shares
+from bomkl.auto.hashed.explain import column_shares
+from bomkl.auto.hashed.hashed_learner import HashedLearner
+from bomkl.auto.insight.history import History
+from bomkl.auto.insight.importance import Importance
+from bomkl.auto.insight.mixing import RowMixer
+from bomkl.auto.learner import Learner
+from bomkl.auto.parallel import Mapper
+from bomkl.auto.rows.arrays import dense_rows
+from bomkl.auto.saved import State
+from bomkl.auto.wide.sparse_rows import canonical_rows
+
+_MOST_LISTED = 2**24  # columns that an array is made for
+
+
+class MeasuredColumns(TableRows):
+    """Importances of the columns."""
+
+    update: str
+    _learner: Learner
+    _importance: Importance
+    _history: History
+    _places: list[Any] | None = None  # columns of the features of rows that are being learned from
+
+    def _column_names(self) -> list[Any]:
+        """Columns of the user, in the order of the importances."""
+        encoder = self.encoder_
+        return list(self._columns_of_features() if encoder is None else encoder.kinds_)
+
+    def _mixer(self) -> RowMixer | None:
+        """Return what knows the columns of the rows; None of very wide rows of a matrix."""
+        encoder = self.encoder_
+        if encoder is None:
+            if self.n_features_in_ > WIDEST:
+                return None
+            names = range(self.n_features_in_)
+            return RowMixer(names, names, ())
+        cells = encoder.hashed_names() if isinstance(self._learner, HashedLearner) else ()
+        return RowMixer(list(encoder.kinds_), self._places or encoder.columns_of_features(), cells)
+
+    def _score_and_learn(self, X: Any, y: Float, weight: Float, run: Mapper = map) -> Float:
+        """Score rows, each just before it is learned from; remember how good the scores are."""
+        task = self._learner.task
+        scores = self._measure_and_learn(X, y, weight, run)
+        if "_history" not in vars(self):  # as in files up to version 0.2.0
+            self._history = History(task.is_regression)
+        self._history = self._history.plus(y, scores, task)
+        return scores
+
+    def _measure_and_learn(self, X: Any, y: Float, weight: Float, run: Mapper) -> Float:
+        """Score and learn, and measure the columns on some of the rows before they are learned from."""
+        if self.update == "rounds":  # whose rows may be learned from anywhere
+            return self._learner.score_and_learn(X, y, weight, run)
+        if "_importance" not in vars(self):  # as in files up to version 0.2.0
+            self._importance = Importance(self._learner.seen)
+        parts, begin = [], 0
+        while begin < len(y):
+            end = begin + self._importance.rows_together(self._learner.seen, len(y) - begin)
+            rows = X if end - begin == len(y) else X[begin:end]
+            if self._importance.measures(self._learner.seen):
+                importance, stays = self._measure(self._learner, rows, y[begin:end], weight[begin:end], run)
+                self._learner, self._importance = self._learner.fork() if stays else self._learner, importance
+            parts.append(self._learner.score_and_learn(rows, y[begin:end], weight[begin:end], run))
+            begin = end
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _measure(self, learner: Learner, X: Any, y: Float, weight: Float, run: Mapper = map) -> tuple[Importance, bool]:
+        """Measure the columns on rows of a window before they are learned from; whether the learner has to stay."""
+        importance = self._importance.fork()
+        if self.encoder_ is None:
+            X = (canonical_rows if self.n_features_in_ > WIDEST else dense_rows)(X, 0, X.shape[0])
+        return importance, importance.note(learner, X, y, weight, self._mixer, run)
+
+    def _noted_row(self, row: Any, y: Float, scores: Float) -> dict[str, Any]:
+        """Tell what else changes with one row; the learner has not learned from it yet, and stays as it is."""
+        changed: dict[str, Any] = {}
+        if (history := vars(self).get("_history")) is not None:
+            changed["_history"] = history.plus(y, scores, self._learner.task)
+        importance = vars(self).get("_importance")
+        if importance is not None and importance.measures(self._learner.seen):
+            changed["_importance"] = self._measure(self._learner, row, y, np.ones(1))[0]
+        return changed
+
+    @property
+    def feature_importances_(self) -> Float:
+        """How much each column matters: what shuffling it would cost, in shares of all columns. They sum to 1.
+
+        Along the stream, the model predicts some rows with the values of a column passed on among them, before it
+        learns from them. The importance is what that adds to the loss (log loss, or squared error), later rows counting
+        more. It is 0 where it adds nothing. While few rows were measured, what it changes in the predictions counts as
+        well, for half. Until the first rows were measured, and with ``update="rounds"``, it is how steeply the score
+        changes along the column.
+        """
+        now = as_of(self, vars(self))
+        check_is_fitted(now)
+        means, _ = now._measured()
+        if means is None:
+            return now._slope_shares()
+        positive = np.maximum(means, 0.0)
+        return np.asarray(positive / (float(positive.sum()) or 1.0))
+
+    @property
+    def feature_importances_std_(self) -> Float:
+        """Standard error of each of `feature_importances_`; NaN for a column that was not measured."""
+        now = as_of(self, vars(self))
+        check_is_fitted(now)
+        means, deviations = now._measured()
+        if means is None:
+            return np.broadcast_to(np.nan, now.n_features_in_)
+        return np.asarray(deviations / (float(np.maximum(means, 0.0).sum()) or 1.0))
+
+    def _measured(self, of_errors: bool = False) -> tuple[Any, Any]:
+        """Rise of the loss, or of the error, that shuffling each column brings, and its deviation; None before."""
+        importance: Importance | None = vars(self).get("_importance")
+        if importance is None or not len(importance.averages.columns) or self.n_features_in_ > _MOST_LISTED:
+            return None, None
+        means, deviations = importance.averages.of(self.n_features_in_)
+        return means[int(of_errors)], deviations[int(of_errors)]
+
+    def _slope_shares(self) -> Float:
+        learner = self._learner
+        if isinstance(learner, HashedLearner):
+            shares = column_shares(learner, self._columns_of_features(), self._encoder.hashed_names()) or {}
+            return np.array([shares.get(column, 0.0) for column in self._encoder.kinds_])
+        importances = relevance_shares(learner)
+        if importances is None:
+            return np.broadcast_to(0.0, self.n_features_in_)  # of any width
+        if self.encoder_ is None:
+            return importances
+        by_column = self._by_column(importances)
+        return np.array([by_column.get(column, 0.0) for column in self.encoder_.kinds_])
+
+    def _mean_error(self) -> float | None:
+        """Mean error of the predictions so far, each before its row was learned from; None before the first ones."""
+        history: History | None = vars(self).get("_history")
+        if history is None or not history.rows:
+            return None
+        return float(history.spans[:, 1].sum() / history.rows)
+
+    def _insight_from_state(self, importance: State | None, history: State | None) -> None:
+        learner = self._learner
+        if importance is not None:
+            cells = len(self._encoder.hashed_names()) if isinstance(learner, HashedLearner) else None
+            columns = self._n_columns()
+            self._importance = Importance.from_state(importance, learner.seen, columns, cells, self.n_features_in_)
+        if history is not None:
+            self._history = History.from_state(history, learner.task.is_regression, max(learner.outputs, 2))

@@ -1,0 +1,104 @@
+"""The exact fit of one component on the kept rows."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
+
+from bomkl.auto.features.geometry import Float
+from bomkl.auto.task import HUBER, Task
+
+ROUNDS = 30
+SMALL_STEP = 1e-3
+SMALL_NEWTON_STEP = 0.03  # of the exact Newton method, which squares its error with every step
+LEAST_CURVATURE = 1e-5
+
+T = TypeVar("T")
+Steps = Generator[None, None, T]  # a piece of work that can be left off between two steps
+
+
+def softmax(f: Float) -> Float:
+    """Probabilities of the columns of each row."""
+    e = np.exp(f - f.max(axis=1, keepdims=True))
+    return np.asarray(e / e.sum(axis=1, keepdims=True))
+
+
+def fitted_means(f: Float, task: Task) -> Float:
+    """Turn scores into what they predict: probabilities, or themselves."""
+    if task is Task.BINARY:
+        return np.asarray(1 / (1 + np.exp(-np.clip(f, -500, 500))))
+    return softmax(f) if task is Task.MULTICLASS else f
+
+
+def ridge_fit(F: Float, y: Float, weight: Float, ridge: float, task: Task) -> tuple[Float, Float]:
+    """Posterior mean (r, outputs) and covariance (r, r) of ridge regression under the loss of a task.
+
+    Examples
+    --------
+    >>> w, P = ridge_fit(np.ones((3, 1)), np.full((3, 1), 4.0), np.ones(3), 1.0, Task.SQUARED)
+    >>> w[0, 0], P[0, 0]
+    (np.float64(3.0), np.float64(0.25))
+    """
+    return finished(ridge_fit_steps(F, y, weight, ridge, task))
+
+
+def finished(steps: Steps[T]) -> T:
+    """Take all steps of a piece of work and return its result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+def ridge_fit_steps(F: Float, y: Float, weight: Float, ridge: float, task: Task) -> Steps[tuple[Float, Float]]:
+    """Do what `ridge_fit` does in steps, each about as long as the others."""
+    w = np.zeros((F.shape[1], y.shape[1]))
+    small = SMALL_NEWTON_STEP if task is Task.BINARY else SMALL_STEP
+    single = F.astype(np.float32)
+    for _ in range(1 if task is Task.SQUARED else ROUNDS):
+        p = fitted_means(F @ w, task)
+        pull, curvature = _pull_and_curvature(y, p, task)
+        factor = _cholesky(F, single, weight * curvature, ridge)
+        step, _ = dpotrs(factor, F.T @ (weight[:, None] * pull) - ridge * w, lower=1)
+        w += step
+        if np.abs(step).max() < small:
+            break
+        yield
+    lower, _ = dpotri(factor, lower=1)
+    covariance = lower + lower.T  # what is above the diagonal of the factor is zero, and stays so
+    np.fill_diagonal(covariance, lower.diagonal())
+    return w, covariance
+
+
+def _pull_and_curvature(y: Float, p: Float, task: Task) -> tuple[Float, Float]:
+    """Negative gradient of the loss by the scores, and one curvature a row."""
+    residual = y - p
+    if task is Task.SQUARED:
+        return residual, np.ones(len(y))
+    if task is Task.HUBER:
+        inside = np.minimum(1.0, HUBER / np.maximum(np.abs(residual[:, 0]), HUBER))
+        return np.clip(residual, -HUBER, HUBER), inside
+    if task is Task.BINARY:
+        return residual, np.maximum(p * (1 - p), LEAST_CURVATURE)[:, 0]
+    # one curvature for all classes: twice the largest p (1 - p) bounds the Hessian of the softmax
+    return residual, np.maximum(2 * (p * (1 - p)).max(axis=1), LEAST_CURVATURE)
+
+
+def _cholesky(F: Float, single: NDArray[np.float32], h: Float, ridge: float) -> Float:
+    """Lower Cholesky factor of F^T h F + ridge; in double precision where single precision is not enough."""
+    roots = np.sqrt(h)[:, None]
+    scaled: NDArray[Any] = single * roots.astype(np.float32)
+    while True:
+        hessian = (scaled.T @ scaled).astype(np.float64)  # of a matrix with itself, BLAS computes one half only
+        hessian[np.diag_indices(len(hessian))] += ridge
+        factor, failed = dpotrf(hessian, lower=1)
+        if not failed:
+            return np.asarray(factor)
+        ridge = ridge if scaled.dtype == np.float32 else ridge + 1e-12 * float(hessian.trace())
+        scaled = F * roots

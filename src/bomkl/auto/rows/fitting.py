@@ -1,0 +1,87 @@
+"""What fits components to kept rows: the processor, or a device."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bomkl.auto.components.component import Component, NewtonComponent
+from bomkl.auto.features.features import Features, KernelFeatures
+from bomkl.auto.features.geometry import Float, Single, Views
+from bomkl.auto.rows.fit import Steps, finished, ridge_fit_steps
+from bomkl.auto.task import Task
+
+
+class Fitting(Protocol):
+    """What fits components to kept rows: the processor, or a device."""
+
+    def kernel_features(
+        self, geometry: str, kernel: str, width: float, rows: Single, support: NDArray[np.int64]
+    ) -> KernelFeatures:
+        """Build the map of `KernelFeatures.of`."""
+
+    def means(
+        self, features: Features, views: Views, y: Float, weight: Float, ridge: float, task: Task
+    ) -> tuple[Float, Float]:
+        """Posterior mean (r, outputs) of ridge regression on features, and the scores it gives the rows."""
+
+    def component(
+        self, name: str, features: Features, views: Views, y: Float, weight: Float, ridge: float, task: Task
+    ) -> Component:
+        """Make a component that starts from ridge regression on features."""
+
+
+class HostFitting:
+    """Fits by the processor.
+
+    Parameters
+    ----------
+    kind : subclass of NewtonComponent
+        What the components are.
+    """
+
+    def __init__(self, kind: type[NewtonComponent]) -> None:
+        self._kind = kind
+
+    def kernel_features(
+        self, geometry: str, kernel: str, width: float, rows: Single, support: NDArray[np.int64]
+    ) -> KernelFeatures:
+        """Build the map of `KernelFeatures.of`."""
+        return KernelFeatures.of(geometry, kernel, width, rows, support)
+
+    def means(
+        self, features: Features, views: Views, y: Float, weight: Float, ridge: float, task: Task
+    ) -> tuple[Float, Float]:
+        """Posterior mean and the scores it gives the rows."""
+        return finished(self.means_steps(features, views, y, weight, ridge, task))
+
+    def means_steps(
+        self, features: Features, views: Views, y: Float, weight: Float, ridge: float, task: Task
+    ) -> Steps[tuple[Float, Float]]:
+        """Do what `means` does in steps."""
+        F = _used(features, views)
+        yield
+        w, _ = yield from ridge_fit_steps(F, y, weight, ridge, task)
+        return w, F @ w
+
+    def component(
+        self, name: str, features: Features, views: Views, y: Float, weight: Float, ridge: float, task: Task
+    ) -> Component:
+        """Make a component that starts from ridge regression on features."""
+        return finished(self.component_steps(name, features, views, y, weight, ridge, task))
+
+    def component_steps(
+        self, name: str, features: Features, views: Views, y: Float, weight: Float, ridge: float, task: Task
+    ) -> Steps[Component]:
+        """Do what `component` does in steps."""
+        F = _used(features, views)
+        yield
+        w, covariance = yield from ridge_fit_steps(F, y, weight, ridge, task)
+        yield
+        return self._kind.fitted(name, features, w, covariance, ridge)
+
+
+def _used(features: Features, views: Views) -> Float:
+    return features(views)[:, : features.rank + 1].astype(np.float64)

@@ -1,0 +1,1 @@
+"""Components of trees, and how they are grown."""

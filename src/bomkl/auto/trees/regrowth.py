@@ -1,0 +1,75 @@
+"""Trees that a `RowLearner` grows anew from a sample of its stream, while it goes on learning."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bomkl._core import Sample
+from bomkl.auto.constants import SAMPLE
+from bomkl.auto.features.geometry import Float
+from bomkl.auto.parallel import Mapper
+from bomkl.auto.trees.growth import Growth
+from bomkl.auto.trees.trees import BOOSTED, FOREST, Forest, is_tree
+
+if TYPE_CHECKING:
+    from bomkl.auto.rows.learned_pool import LearnedPool
+    from bomkl.auto.rows.row_learner import RowLearner
+
+
+def first_sample(learner: LearnedPool, X: Float, y: Float, weight: Float) -> Sample | None:
+    """Take the kept rows up; None where there are no trees."""
+    if not learner.settings.has_trees:
+        return None
+    codes = learner.views(X)["codes"]
+    return Sample.of(SAMPLE * learner.settings.budget, learner.settings.seed, codes, y, weight)
+
+
+def tend_trees(learner: RowLearner, begun: int, run: Mapper) -> None:
+    """Begin or go on growing, or put the new trees in their places, as is due now; growing begins at row `begun`."""
+    if learner.sample is None or learner.seen < begun:
+        return
+    if learner.grow_from is None:
+        learner.grow_from = learner.sample.rows()
+    if learner.seen == begun + learner.schedule.rows_to_grow:
+        _take_grown_trees(learner, begun, run)
+    else:
+        work_on_trees(learner, learner.seen)
+
+
+def work_on_trees(learner: RowLearner, seen: int) -> None:
+    """Grow as much of the trees that are to take their places next as is due at a row count."""
+    begun, within = learner.schedule.next_growth(learner.seen), learner.schedule.rows_to_grow
+    share = (seen - begun + 1) / (within + 1)
+    before = learner.growth
+    if before is not None and before.outputs != learner.outputs and share < 2 * before.share:
+        # A new class makes the work done so far useless. If it began anew at once, all of it would be done for every
+        # row of a stream of new classes. Beginning anew when the share has doubled, it is done at most twice more.
+        return
+    _growth_from(learner, begun).advance(share)
+
+
+def _growth_from(learner: RowLearner, begun: int) -> Growth:
+    """Trees whose growing began at a row count.
+
+    These are the boosted ones and, at the first growths, the forest: later its leaves know more rows.
+    """
+    if learner.growth is None or learner.growth.outputs != learner.outputs:
+        assert learner.grow_from is not None
+        early = begun <= learner.schedule.first_growths[-1]
+        names = [each.name for each in learner.components if is_tree(each) and (early or each.name == BOOSTED)]
+        codes, y, weight = learner.grow_from
+        seed = learner.settings.seed + begun
+        learner.growth = Growth(names, codes, learner.targets(y), weight, learner.task, seed)
+    return learner.growth
+
+
+def _take_grown_trees(learner: RowLearner, begun: int, run: Mapper) -> None:
+    assert learner.sample is not None
+    grown = _growth_from(learner, begun).finish(run)
+    if FOREST in grown:  # so early that the sample has every row so far, in their order
+        codes, y, weight = learner.sample.rows()
+        forest = grown[FOREST]
+        assert isinstance(forest, Forest)
+        forest.learn(codes[begun:], learner.targets(y[begun:]), weight[begun:], begun)
+    learner.components = [grown.get(each.name, each) for each in learner.components]
+    learner.growth = learner.grow_from = None

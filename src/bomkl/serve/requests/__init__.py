@@ -1,0 +1,1 @@
+"""Requests on their way: grouped, written to the log, learned from, predicted."""

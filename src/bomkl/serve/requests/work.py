@@ -1,0 +1,63 @@
+"""A request on its way through the service."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bomkl.serve.model.columns import Columns
+from bomkl.serve.storage.entry import Entry
+
+
+@dataclass
+class Work:
+    """One request on its way.
+
+    Parameters
+    ----------
+    rows : sequence of mappings
+        Rows as they came; empty for labels.
+    where : sequence of str
+        What messages call each row.
+    labels : sequence or None
+        Labels to learn; None for predictions.
+    ids : sequence of str or None
+        Names of rows that wait for their label, or of the labels' rows.
+    key : str or None
+        The idempotency key.
+    fingerprint : str
+        Tells requests with the same key apart.
+    interval : float or None
+        Share of the numbers that should lie in an interval around each prediction, if one is asked for.
+    explain : bool
+        Whether reasons for each prediction are asked for.
+    facts : dict
+        What is written to the log together with the rows.
+    """
+
+    rows: Sequence[Mapping[str, Any]]
+    where: Sequence[str]
+    labels: Sequence[Any] | None = None
+    ids: Sequence[str] | None = None
+    key: str | None = None
+    fingerprint: str = ""
+    interval: float | None = None
+    explain: bool = False
+    facts: dict[str, Any] = field(default_factory=dict)
+    cells: list[list[Any]] = field(default_factory=list)
+    columns: Columns | None = None
+    entry: Entry | None = None
+    waiters: list[asyncio.Future[Any]] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return len(self.where)
+
+    @property
+    def keys(self) -> list[str]:
+        """What the log remembers a request to learn by: its own key, and the rows whose labels it brings."""
+        own = [self.key] if self.key else []
+        return own if self.ids is None else own + [f"label:{identifier}" for identifier in self.ids]

@@ -1,0 +1,1 @@
+"""The log on the disk: entries, checksums, and files of earlier versions."""

@@ -1,0 +1,99 @@
+"""Columns of zeros and ones, which the values of all columns share: first come, first served."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bomkl.tables.columns.column import Change, Column
+from bomkl.tables.columns.undecided import Undecided
+from bomkl.tables.values import Float
+
+PER_CATEGORY = 8  # places that the values of one column may take, and that it adds
+PER_OTHER = 1  # what any other column adds, for its gap
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A value that takes a place after a row.
+
+    Parameters
+    ----------
+    row : int
+        The row.
+    column, code : int
+        The column of the table, and the code of its value.
+    place : int
+        The place.
+    """
+
+    row: int
+    column: int
+    code: int
+    place: int
+
+
+@dataclass(frozen=True)
+class OneHot:
+    """Where the columns of zeros and ones are.
+
+    Parameters
+    ----------
+    at : int
+        The first of them.
+    size, used : int
+        How many there are, and how many of them values have taken.
+    """
+
+    at: int
+    size: int
+    used: int = 0
+
+    def write(self, out: Float, columns: Sequence[Column | Undecided], changes: Sequence[Change | None]) -> list[Claim]:
+        """Set the ones of a block, and give the places that its values take."""
+        claims = self._claims(columns, changes)
+        if not self.size:
+            return claims
+        for column, change in zip(columns, changes, strict=True):
+            if isinstance(column, Column) and change is not None:
+                for code, place in column.values.places.items():
+                    out[change.codes == code, self.at + place] = 1.0
+        for claim in claims:
+            change = changes[claim.column]
+            assert change is not None
+            rows = np.flatnonzero(change.codes == claim.code)
+            out[rows[rows > claim.row], self.at + claim.place] = 1.0
+        return claims
+
+    def _claims(self, columns: Sequence[Column | Undecided], changes: Sequence[Change | None]) -> list[Claim]:
+        wishes = sorted(
+            (row, at, code)
+            for at, change in enumerate(changes)
+            if change is not None
+            for row, code in change.tally.claims
+        )
+        given: list[Claim] = []
+        served = [set(column.values.places) if isinstance(column, Column) else set() for column in columns]
+        for row, at, code in wishes:  # a gap may wish again, as long as it goes on telling something
+            place = self.used + len(given)
+            if place < self.size and code not in served[at] and len(served[at]) < PER_CATEGORY:
+                served[at].add(code)
+                given.append(Claim(row, at, code, place))
+        return given
+
+    def names(self, columns: Sequence[Column | Undecided]) -> list[tuple[Any, str]]:
+        """Column of the table and name of each; those that no value has taken have a number."""
+        found: list[tuple[Any, str]] = [(None, f"one_hot{at}") for at in range(self.size)]
+        for column in columns:
+            if isinstance(column, Column):
+                for code, place in column.values.places.items():
+                    found[place] = (column.name, f"{column.name}={column.values.text(code)}")
+        return found
+
+
+def places_for(kinds: Sequence[Any]) -> int:
+    """Places that columns of these kinds add."""
+    return sum(PER_CATEGORY if kind in (None, "category") else PER_OTHER for kind in kinds)

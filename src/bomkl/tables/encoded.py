@@ -1,0 +1,67 @@
+"""Rows of a table as models take them: their numbers, and their cells for models that hash them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bomkl.tables.frames import Cells
+
+Float = NDArray[np.float64]
+Hashable = tuple[int, Any]  # what the cells of a column are, as the core knows it, and the cells
+_NUMBERS = {"category": 1, "number": 2, "boolean": 2, "date": 3}
+
+
+@dataclass(frozen=True)
+class EncodedRows:
+    """Some rows.
+
+    Parameters
+    ----------
+    numbers : ndarray of shape (n_rows, n_features_out_)
+        The rows as `TableEncoder` encodes them.
+    cells : list of tuple
+        The cells of each column that has a part in them, from `hashable`.
+    """
+
+    numbers: Float
+    cells: list[Hashable]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and columns of numbers."""
+        return self.numbers.shape
+
+    def __getitem__(self, rows: slice) -> EncodedRows:
+        """Take some rows."""
+        cells = [(kind, None if values is None else values[rows]) for kind, values in self.cells]
+        return EncodedRows(self.numbers[rows], cells)
+
+
+def hashable(cells: Cells | None, first: int = 0) -> Hashable:
+    """Give cells as the core hashes them: texts, numbers or days.
+
+    Parameters
+    ----------
+    cells : Cells or None
+        Cells from `parsed`; None for those of a column that has shown no value yet.
+    first : int, default=0
+        How many of them come before its first value, and count as missing.
+    """
+    if cells is None:
+        return 0, None
+    assert cells.kind is not None
+    values: Any = cells.values
+    if cells.kind == "category":
+        return 1, [None] * first + list(values[first:]) if first else values
+    if first:
+        values = np.concatenate([np.full(first, np.nan), values[first:]])
+    return _NUMBERS[cells.kind], values
+
+
+def numbers_of(rows: Any) -> Any:
+    """Give the numbers of rows of a table; rows of a matrix stay what they are."""
+    return rows.numbers if isinstance(rows, EncodedRows) else rows

@@ -1,0 +1,1 @@
+"""Missing values of a table, filled in."""

@@ -1,0 +1,135 @@
+"""A new learner takes over after a sudden change: whatever the split, and across files."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from bomkl import AutoMKLClassifier, AutoMKLRegressor
+from bomkl.auto.drift.challenged import ChallengedLearner
+
+
+def changed(kind: str):
+    """Rows whose target is another function of other columns after 900 rows."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(1500, 6))
+    early, late = X[:, 0] * X[:, 1] + X[:, 2], np.abs(X[:, 3]) * 3 - X[:, 4] ** 2 - 1
+    target = np.where(np.arange(1500) < 900, early, late)
+    if kind == "numbers":
+        return X, target
+    return X, (target > 0).astype(int) if kind == "two" else np.digitize(target, [-1, 1])
+
+
+def fresh(kind: str):
+    return (AutoMKLRegressor if kind == "numbers" else AutoMKLClassifier)(budget=100, random_state=0)
+
+
+def layer(model):
+    learner = model._learner
+    while not isinstance(learner, ChallengedLearner):
+        learner = learner.inner
+    return learner
+
+
+def learned(kind, sizes, reload=False, **rows):
+    X, y = changed(kind)
+    classes = {} if kind == "numbers" else {"classes": np.unique(y)}
+    model, out, begin, trial = fresh(kind), [], 0, False
+    while begin < len(y):
+        end = begin + sizes[len(out) % len(sizes)]
+        weight = {"sample_weight": rows["weight"][begin:end]} if rows else {}
+        out.append(model.score_and_learn(X[begin:end], y[begin:end], **classes, **weight))
+        trial |= layer(model).challenger is not None
+        begin = end
+        if reload:
+            model = pickle.loads(pickle.dumps(model))
+    return model, np.concatenate(out), trial
+
+
+@pytest.mark.parametrize("kind", ["two", "several", "numbers"])
+def test_a_challenger_takes_over_after_the_same_row_however_rows_are_split(kind):
+    whole, scores, _ = learned(kind, [1500])
+    assert layer(whole).inner.seen < 1500
+    assert [event.row for event in whole.drift_] == sorted(event.row for event in whole.drift_)
+    assert any(event.sudden and 900 < event.row < 1200 for event in whole.drift_)
+    split, others, trial = learned(kind, [7, 16, 1, 30], reload=True)
+    assert trial
+    assert_array_equal(others, scores)
+    assert split.drift_ == whole.drift_
+    assert_array_equal(split.predict(changed(kind)[0]), whole.predict(changed(kind)[0]))
+
+
+def test_single_rows_give_the_same_model():
+    X, y = changed("two")
+    whole, _, _ = learned("two", [1500])
+    single = fresh("two").partial_fit(X[:880], y[:880], classes=[0, 1])
+    for row, label in zip(X[880:], y[880:].tolist(), strict=True):
+        single.learn_one(row, label)
+    assert_array_equal(single.decision_function(X), whole.decision_function(X))
+
+
+def test_extreme_weights_and_targets_do_not_spoil_the_trial():
+    weight = np.tile([0.0, 1.0, 1e300], 500)
+    _, scores, _ = learned("several", [1500], weight=weight)
+    assert np.isfinite(scores).all()
+    _, split, _ = learned("several", [100], reload=True, weight=weight)
+    assert_array_equal(split, scores)
+
+
+def test_a_new_class_may_come_while_a_challenger_learns():
+    X, y = changed("two")
+    model, trial = fresh("two").partial_fit(X[:900], y[:900]), 0
+    for end in range(901, 1100):
+        model.partial_fit(X[end - 1 : end], y[end - 1 : end])
+        trial = trial + 1 if layer(model).challenger is not None else 0
+        if trial == 3:
+            break
+    assert trial == 3
+    model.partial_fit(X[end : end + 1], [2])
+    beside = layer(model).challenger
+    assert beside is None or beside.n_classes == 3
+    copy = pickle.loads(pickle.dumps(model))
+    for each in (model, copy):
+        each.partial_fit(X[end + 1 :], y[end + 1 :])
+    assert_array_equal(copy.predict_proba(X), model.predict_proba(X))
+    assert set(model.classes_) == {0, 1, 2}
+
+
+def test_it_learns_a_new_concept_as_a_new_model_would():
+    X, y = changed("two")
+    model = fresh("two")
+    model.score_and_learn(X[:1300], y[:1300], classes=[0, 1])
+    late = AutoMKLClassifier(budget=100, drift=None, random_state=0).partial_fit(X[900:1300], y[900:1300])
+    never = AutoMKLClassifier(budget=100, drift=None, random_state=0).partial_fit(X[:1300], y[:1300])
+    errors = [np.mean(each.predict(X[1300:]) != y[1300:]) for each in (model, late, never)]
+    assert errors[0] <= errors[1] + 0.05
+    assert errors[0] < errors[2] - 0.05
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("age", -1), ("seen", 3), ("losses", np.array([np.nan, 0.0])), ("past", [{"row": 1}])]
+)
+def test_damaged_states_are_refused(name, value):
+    model, _, _ = learned("two", [1500])
+    with pytest.raises(ValueError, match=name):
+        ChallengedLearner.from_state(saved_state(layer(model).to_state() | {name: value}), 6)
+
+
+def saved_state(state):
+    from bomkl.auto.saved import Saved
+
+    return Saved(state, "learner")
+
+
+@pytest.mark.parametrize("kind", ["two", "several", "numbers"])
+def test_a_model_saved_at_the_very_row_of_a_change_goes_on_as_if_it_had_not_been(kind):
+    X, y = changed(kind)
+    model, at = fresh(kind).partial_fit(X[:900], y[:900]), 900
+    while layer(model).challenger is None:
+        model.partial_fit(X[at : at + 1], y[at : at + 1])
+        at += 1
+    assert layer(model).challenger.seen == 0
+    copy = pickle.loads(pickle.dumps(model))
+    assert_array_equal(copy.score_and_learn(X[at:], y[at:]), model.score_and_learn(X[at:], y[at:]))
+    assert copy.drift_ == model.drift_

@@ -1,0 +1,133 @@
+"""Explanations of several rows, beside Shapley values by definition."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+from bomkl import AutoMKLClassifier, AutoMKLRegressor
+from bomkl.auto.insight.mixing import RowMixer, WideRowMixer
+from bomkl.auto.insight.shapley import shapley_values
+
+RANDOM = np.random.default_rng(1)
+
+
+def by_definition(f, x, background):
+    """Mean over all orders and background rows of what a column adds."""
+    parts = np.zeros(len(x))
+    orders = list(permutations(range(len(x))))
+    for order in orders:
+        for b in background:
+            row = b.copy()
+            for column in order:
+                before = f(row[None])[0, 0]
+                row[column] = x[column]
+                parts[column] += f(row[None])[0, 0] - before
+    return parts / (len(orders) * len(background))
+
+
+def function(rows):
+    first, second, *others = rows.T
+    return np.column_stack([first * second + np.sin(others[0]) if others else first * second])
+
+
+@pytest.mark.parametrize("columns", [2, 3, 4])
+def test_few_columns_have_exact_values(columns):
+    x, background = RANDOM.normal(size=(2, columns)), RANDOM.normal(size=(3, columns))
+    mixer = RowMixer(range(columns), range(columns), ())
+    values, base = shapley_values(function, mixer, x, background, 0)
+    np.testing.assert_allclose(values[:, :, 0], [by_definition(function, row, background) for row in x], atol=1e-12)
+    np.testing.assert_allclose(base, function(background).mean(axis=0))
+
+
+def test_sampled_values_are_near_those_by_definition():
+    x, background = RANDOM.normal(size=(1, 6)), RANDOM.normal(size=(1, 6))
+    mixer = RowMixer(range(6), range(6), ())
+    many = np.repeat(background, 400, axis=0)
+    values, _ = shapley_values(function, mixer, x, many, 0)
+    np.testing.assert_allclose(values[0, :, 0], by_definition(function, x[0], background), atol=1e-9)  # of pairs, exact
+
+
+def rows_and_models():
+    X = RANDOM.normal(size=(200, 6))
+    table = pd.DataFrame(X[:, :3].copy(), columns=["a", "<b>", "c"]).assign(word=np.where(X[:, 3] > 0, "x y", None))
+    table.loc[::5, "a"] = np.nan
+    return {
+        "numbers": (AutoMKLRegressor, X, X[:, 0] * X[:, 1]),
+        "one column": (AutoMKLRegressor, X[:, :1], X[:, 0]),
+        "two classes": (AutoMKLClassifier, X, np.where(X[:, 0] > 0, "a", "b")),
+        "three classes": (AutoMKLClassifier, X, np.digitize(X[:, 0], [-1, 1])),
+        "table": (AutoMKLClassifier, table, X[:, 3] > 0),
+    }
+
+
+@pytest.mark.parametrize("name", rows_and_models())
+def test_parts_add_up_to_the_scores(name):
+    kind, X, y = rows_and_models()[name]
+    model = kind(budget=30, random_state=0).partial_fit(X, y)
+    found = model.explain(X[:7])
+    scores = model.predict(X[:7]) if kind is AutoMKLRegressor else model.decision_function(X[:7])
+    np.testing.assert_allclose(found.base_values + found.values.sum(axis=1), scores, atol=1e-9)
+    assert found.values.shape[:2] == found.data.shape == (7, X.shape[1])
+    assert len(found.feature_names) == X.shape[1]
+    assert len(found[2:4]) == 2
+    assert "<b>" not in found._repr_html_()
+    assert len(repr(found).splitlines()) == 1 + X.shape[1]
+
+
+def test_before_rows_were_measured_the_rows_themselves_are_the_background():
+    X = RANDOM.normal(size=(12, 3))
+    model = AutoMKLRegressor(budget=30, random_state=0).partial_fit(X, X[:, 0])
+    found = model.explain(X)
+    np.testing.assert_allclose(found.base_values + found.values.sum(axis=1), model.predict(X))
+
+
+def test_very_wide_rows_are_explained_by_the_columns_that_they_have():
+    X = sp.random(200, 5000, 0.002, format="lil", random_state=0)
+    X[:, 7] = np.abs(RANDOM.normal(size=(200, 1)))
+    X = sp.vstack([X, sp.csr_matrix((1, 5000))], format="csr")
+    y = np.append(X[:200, 7].toarray()[:, 0] > 0.7, False)
+    model = AutoMKLClassifier(budget=30, random_state=0).partial_fit(X, y)
+    rows = X[[0, 1, 200]]
+    found = model.explain(rows)
+    np.testing.assert_allclose(found.base_values + found.values.sum(axis=1), model.decision_function(rows), atol=1e-9)
+    assert found.feature_names[-1] == "all other columns"
+    assert found.values.shape == found.data.shape == (3, len(np.unique(rows.indices)) + 1)
+    assert next(iter(found[:2].sizes())) == "column 7"
+    assert (found.values[2, :-1] == 0).all()  # a row without any value
+    assert np.isfinite(model.explain(X[0]).margin)
+
+
+def test_parts_of_very_wide_rows_are_those_by_definition():
+    pool = np.array([[2.0, 0, 0, 3.0, 0], [1.0, 1.0, 0, 0, 5.0], [0, 0, 4.0, 1.0, 0]])
+
+    def score(rows):
+        dense = rows.toarray()
+        return (dense[:, 0] * dense[:, 3] + dense[:, 1] + dense[:, 2] * dense[:, 4] + dense[:, 0])[:, None]
+
+    def of_groups(rows):  # columns 0 and 3, and the others as one; places of rows of the pool
+        mixed = np.array(
+            [[pool[row[group]][at] for at, group in enumerate([0, 2, 2, 1, 2])] for row in rows.astype(int)]
+        )
+        return score(sp.csr_matrix(mixed))
+
+    rows = sp.csr_matrix(pool)
+    values, _ = shapley_values(score, WideRowMixer(np.array([0, 3])), rows[:1], rows[1:], 0)
+    expected = by_definition(of_groups, np.zeros(3), [np.ones(3), np.full(3, 2.0)])
+    np.testing.assert_allclose(values[0, :, 0], expected)
+
+
+def test_shap_takes_explanations():
+    shap = pytest.importorskip("shap")
+    X = RANDOM.normal(size=(60, 3))
+    found = AutoMKLRegressor(budget=30, random_state=0).partial_fit(X, X[:, 0]).explain(X[:5])
+    theirs = found.to_shap()
+    assert isinstance(theirs, shap.Explanation)
+    np.testing.assert_array_equal(theirs.values, found.values)
+    np.testing.assert_array_equal(theirs[0].base_values, found.base_values[0])
+    assert theirs.feature_names == found.feature_names
+    np.testing.assert_array_equal(theirs.abs.mean(0).values, np.abs(found.values).mean(axis=0))

@@ -1,0 +1,3 @@
+import pytest
+
+pytest.importorskip("bomkl_lab", reason="bomkl-lab is not installed")
