@@ -144,6 +144,8 @@ void bind_engine(nb::module_& m, const char* name) {
 NB_MODULE(_core, m) {
     using namespace bomkl;
     m.doc() = "The compiled core of bomkl.";
+    // Python does not free what a daemon thread may still use when it exits, and nanobind would report that as leaks
+    nb::set_leak_warnings(false);
     // NOLINTNEXTLINE(bugprone-throw-keyword-missing,bugprone-unused-raii): it registers the exception
     nb::exception<NotFiniteError>(m, "NotFiniteError", PyExc_ValueError);
     bind_engine<float>(m, "Engine32");

@@ -6,6 +6,8 @@
 import contextlib
 import os
 import pickle
+import subprocess
+import sys
 import threading
 import time
 import types
@@ -412,3 +414,14 @@ def test_a_reader_holds_what_was_learned_before_it_began():
     reader = model._now()
     model.learn_one(X[201], int(LABELS[201] % 2))
     assert (reader.n_seen_, model.n_seen_) == (201, 202)
+
+
+def test_a_thread_that_still_runs_at_exit_causes_no_report_of_leaks():
+    program = (
+        "import threading\n"
+        "from bomkl import AutoMKLClassifier\n"
+        "model = AutoMKLClassifier(8).partial_fit([[0.0], [1.0]] * 8, [0, 1] * 8)\n"
+        "threading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
