@@ -8,7 +8,7 @@ from tests.command_line import bomkl
 
 from bomkl import modelfile
 from bomkl.sources import publishing
-from bomkl.sources.base import Record, SourceError
+from bomkl.sources.base import Record, SourceError, SourceUrl, open_source
 from bomkl.sources.joining import TwoTopics
 from bomkl.sources.order import Ordered, OrderLog
 from bomkl_lab.benchmarks.common.brokers import MockKafka, as_json, make_rows
@@ -37,6 +37,19 @@ def test_start_latest_holds_for_the_first_run_only(broker, url, tmp_path):
     assert rows_learned(tmp_path, "--from", source) == 0
     broker.send("rows", as_json(ROWS[10:]))
     assert rows_learned(tmp_path, "--from", source, "--resume") == 50
+
+
+def test_ends_are_known_while_a_fetch_waits_for_records(broker, url):
+    waiting = {"fetch.wait.max.ms": 10_000} if broker.scheme == "kafka" else {}
+    broker.send("rows", as_json(ROWS))
+    source = open_source(SourceUrl(url("rows", **waiting)))
+    source.seek({})
+    found = []
+    while len(found) < len(ROWS):
+        found += source.poll(1000, 0.2)
+    assert source.poll(1000, 0.5) == []
+    assert source.ends() == source.positions()
+    source.close()
 
 
 def test_each_row_of_a_record_has_its_prediction(broker, url, tmp_path):

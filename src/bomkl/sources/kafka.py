@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from bomkl.sources.base import Positions, Record, SourceError, SourceUrl
 
@@ -133,6 +133,9 @@ class KafkaSource:
             "error_cb": self._connection.failed,
         }
         self._consumer = _made(url, Consumer, _configuration(url) | own)
+        # A broker answers the questions of a connection one by one, and a fetch waits for records to come: what is
+        # asked beside it goes through a connection of its own
+        self._asking = _made(url, Consumer, _configuration(url) | own)
         self._next: Positions = {}
         self._wanted: Positions = {}
         self._mine: set[str] = set()  # partitions that are read here
@@ -152,7 +155,7 @@ class KafkaSource:
                 self._connection.failed(error.args[0])
 
     def _partitions(self) -> list[TopicPartition]:
-        topic = self._consumer.list_topics(self._url.topic, timeout=_SECONDS).topics[self._url.topic]
+        topic = self._asking.list_topics(self._url.topic, timeout=_SECONDS).topics[self._url.topic]
         if topic.error is not None:
             raise SourceError(f"{self._url.shown}: there is no such topic ({topic.error.str()}).")
         self._connection.answered()
@@ -225,14 +228,12 @@ class KafkaSource:
 
     def ends(self) -> Positions:
         """Return the position behind the last record of each partition."""
-        found = {}
         try:
-            for each in self._partitions():
-                high = self._consumer.get_watermark_offsets(each, timeout=_SECONDS)[1]
-                found[str(each.partition)] = max(high, 0)
+            wanted = [TopicPartition(self._url.topic, each.partition, OFFSET_END) for each in self._partitions()]
+            found = self._asking.offsets_for_times(wanted, timeout=_SECONDS)
         except KafkaException as error:
             raise SourceError(f"{self._url.shown}: {error.args[0].str()}") from error
-        return found
+        return {str(each.partition): max(each.offset, 0) for each in found}
 
     def commit(self, positions: Mapping[str, int]) -> None:
         """Tell the group how far records are used."""
@@ -246,3 +247,4 @@ class KafkaSource:
     def close(self) -> None:
         """Leave the group."""
         self._consumer.close()
+        self._asking.close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine, Mapping
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
 from typing import Any, ClassVar, TypeVar
@@ -71,9 +72,13 @@ class _Client:
             raise SourceError(f"{url.shown}: cannot connect: {error or type(error).__name__}") from error
         self.stream = self.connection.jetstream(timeout=_SECONDS)
 
-    def wait(self, work: Coroutine[Any, Any, T], seconds: float = 60.0) -> T:
-        """Do something in the event loop."""
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+    def begin(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Do something in the event loop, without waiting for it."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def wait(self, work: Coroutine[Any, Any, T] | Future[T], seconds: float = 60.0) -> T:
+        """Do something in the event loop, or wait for what was begun there."""
+        future = work if isinstance(work, Future) else self.begin(work)
         try:
             return future.result(seconds)
         except BaseException:
@@ -159,6 +164,7 @@ class NatsSource:
         self._client = _Client(url)
         self._subscription: Any = None
         self._renew = True  # whether the subscription must be made anew
+        self._ahead: Future[list[Any]] | None = None  # the next messages, fetched while others are used
         self._next = 1
         self._delivered = 0  # messages that the subscription has given
         self._told = False
@@ -189,8 +195,10 @@ class NatsSource:
 
     def poll(self, most: int, seconds: float) -> list[Record]:
         """Return the next messages."""
+        most = min(most, _AT_ONCE)
+        fetching, self._ahead = self._ahead or self._fetch(most, seconds), None
         try:
-            messages = self._client.wait(self._fetch(min(most, _AT_ONCE), seconds), seconds + 60.0)
+            messages = self._client.wait(fetching, seconds + 60.0)
         except (NatsTimeoutError, TimeoutError, FutureTimeoutError):
             return []
         except (NatsError, OSError) as error:
@@ -203,7 +211,7 @@ class NatsSource:
         self._told = False
         found = []
         for message in messages:
-            delivery, number = message.metadata.sequence.consumer, message.metadata.sequence.stream
+            number, delivery = _sequence(message.reply)
             if delivery != self._delivered + 1:
                 self._renew = True  # one was lost between the server and here: all from it on are read again
                 break
@@ -212,6 +220,8 @@ class NatsSource:
                 continue  # delivered again
             self._next = number + 1
             found.append(Record(PARTITION, number, message.data, (message.headers or {}).get("key", "")))
+        if len(messages) == most and not self._renew:  # more are likely there
+            self._ahead = self._client.begin(self._fetch(most, seconds))
         return found
 
     async def _fetch(self, most: int, seconds: float) -> list[Any]:
@@ -261,3 +271,20 @@ class NatsSource:
     def close(self) -> None:
         """Leave the server."""
         self._client.close()
+
+
+def _sequence(reply: str) -> tuple[int, int]:
+    """Read the number of a message in its stream, and that of its delivery, without the rest of its metadata.
+
+    They stand before the time, what is left, and, where the server names a domain, a last random token.
+
+    Examples
+    --------
+    >>> _sequence("$JS.ACK.rows.consumer.1.205.7.1700000000000000000.0")
+    (205, 7)
+    >>> _sequence("$JS.ACK.domain.account.rows.consumer.1.205.7.1700000000000000000.0.random")
+    (205, 7)
+    """
+    parts = reply.split(".")
+    at = 5 if len(parts) == 9 else 7
+    return int(parts[at]), int(parts[at + 1])

@@ -107,11 +107,12 @@ class Records:
         found = []
         for record in records:
             if self._decode is None:  # JSON already; a line end in it can only be white space
-                line = record.value.replace(b"\n", b" ").replace(b"\r", b" ")
-                if line.isspace() or not line:
+                if b"\n" in record.value or b"\r" in record.value:
+                    record = record._replace(value=record.value.replace(b"\n", b" ").replace(b"\r", b" "))
+                if record.value.isspace() or not record.value:
                     self.dead.add(record, "empty")
                 else:
-                    found.append(record._replace(value=line))
+                    found.append(record)
                 continue
             try:
                 found += [record._replace(value=_line(row)) for row in self._decode(record.value)]
