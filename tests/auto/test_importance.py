@@ -14,7 +14,7 @@ from bomkl import AutoMKLClassifier, AutoMKLRegressor, modelfile
 from bomkl.auto.insight.averages import MOST_KEPT, Averages
 from bomkl.auto.insight.importance import FIRST, WINDOW, Importance
 from bomkl.auto.insight.mixing import copied, mixed_from_state, mixed_state
-from bomkl.auto.insight.swapping import expected_rise, losses
+from bomkl.auto.insight.swapping import MOST_CLASSES, expected_rise, losses
 from bomkl.auto.saved import Saved
 from bomkl.auto.task import Task
 from bomkl.tables.encoded import EncodedRows
@@ -68,6 +68,32 @@ def test_splits_and_files_change_no_bit(name, split, tmp_path):
     assert whole._importance.windows >= 2
     np.testing.assert_array_equal(whole.feature_importances_, parts.feature_importances_)
     np.testing.assert_array_equal(whole.feature_importances_std_, parts.feature_importances_std_)
+    if hasattr(whole, "classes_"):
+        per_class = whole.feature_importances_per_class_
+        np.testing.assert_array_equal(per_class, parts.feature_importances_per_class_)
+        assert per_class.shape == (len(whole.classes_), whole.n_features_in_)
+
+
+def test_columns_that_tell_one_class_matter_for_its_rows():
+    rows = np.random.default_rng(0).normal(size=(1500, 4))
+    names = np.where(rows[:, 0] > 0.8, "c", np.where(rows[:, 1] > 0, "b", "a"))
+    model = AutoMKLClassifier(budget=100, random_state=0).partial_fit(rows, names)
+    shares = model.feature_importances_per_class_
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+    assert shares.argmax(axis=1).tolist() == [1, 1, 0]
+    means, _ = model._all_measured()
+    np.testing.assert_allclose(means[2:].sum(axis=0), means[0], rtol=0.1, atol=0.01)  # the parts of all rows
+    assert not hasattr(regressor().fit(X, X[:, 0]), "feature_importances_per_class_")
+
+
+def test_too_many_classes_are_not_told_apart():
+    model = classifier().partial_fit(X, np.arange(N) % 3)
+    assert np.isfinite(model.feature_importances_per_class_).all()
+    for _ in range(2):
+        model.partial_fit(X, np.arange(N) % (MOST_CLASSES + 1))
+    assert np.isnan(model.feature_importances_per_class_).all()
+    assert np.isfinite(model.feature_importances_).all()
+    assert np.isnan(classifier().partial_fit(X[:9], CLASSES[:9]).feature_importances_per_class_).all()
 
 
 def test_single_rows_are_measured_as_blocks_are():
@@ -158,7 +184,8 @@ def test_expected_rises_are_means_over_labels(outputs):
     margins = before if outputs > 1 else np.hstack([np.zeros((7, 1)), before])
     chances = np.exp(margins) / np.exp(margins).sum(axis=1, keepdims=True)
     mean, variance = expected_rise(task, before, after, 0.0)
-    np.testing.assert_allclose(mean, np.einsum("lsi,il->si", rises, chances), atol=1e-12)
+    np.testing.assert_allclose(mean[:2], np.einsum("lsi,il->si", rises, chances), atol=1e-12)
+    np.testing.assert_allclose(mean[2:].sum(axis=0), mean[0], atol=1e-12)
     np.testing.assert_allclose(variance, np.einsum("li,il->i", (rises[:, 0] - mean[0]) ** 2, chances))
 
 

@@ -19,6 +19,7 @@ from bomkl.report.words import first_words, next_steps
 
 _MOST_EVENTS = 10
 _MOST_GAPS = 15
+_MOST_CLASSES = 20
 
 
 @dataclass
@@ -122,16 +123,16 @@ class _Sections:
             return Section("Predictions and targets", figures=[self._figure(self.drawing.draw_residuals, (5.5, 4.0))])
         labels, counts = self.model._labels.tolist(), self.history.counts
         if not len(self.history.confusion):
-            order = np.argsort(-counts, kind="stable")[:20]
+            order = np.argsort(-counts, kind="stable")[:_MOST_CLASSES]
             rows = [[str(labels[at]), f"{int(counts[at]):,}"] for at in order]
             return Section(
                 "Classes", [f"The {len(order)} commonest of {len(counts)} classes."], [], ["class", "rows"], rows
             )
-        shown = min(len(labels), 20)
+        shown = min(len(labels), _MOST_CLASSES)
         size = (5.5, 3.2) if shown <= 4 else (7.0, 5.2)
         section = Section("Which classes are confused", figures=[self._figure(self.drawing.draw_confusion, size)])
         confusion = self.history.confusion
-        order = np.argsort(-confusion.sum(axis=1), kind="stable")[:20]
+        order = np.argsort(-confusion.sum(axis=1), kind="stable")[:_MOST_CLASSES]
         section.head = ["class", "rows", "found, of 100", "right when predicted, of 100"]
         for at in order:
             total, right, said = int(confusion[at].sum()), int(confusion[at, at]), int(confusion[:, at].sum())
@@ -163,7 +164,21 @@ class _Sections:
             "bars show how much the error rises by that; grey lines are two standard errors. A column whose line "
             "crosses zero may be noise, or another column tells the same."
         )
+        if not self.history.regression and len(self.model.classes_) > 2:
+            section.head = ["class", "columns that matter most for its rows, in shares of all"]
+            section.rows = self._columns_by_class()
         return section
+
+    def _columns_by_class(self) -> list[list[str]]:
+        """Columns that matter beyond doubt for the rows of each class, of the commonest classes."""
+        shares, deviations = self.model._measured_by_class()
+        names, labels, rows = self.model._column_names(), self.model._labels.tolist(), []
+        for at in np.argsort(-self.history.counts[: len(shares)], kind="stable")[:_MOST_CLASSES]:
+            sure = np.where(shares[at] > 2 * deviations[at], shares[at], 0.0)
+            top = [each for each in np.argsort(-sure, kind="stable")[:4] if sure[each] > 0]
+            shown = ", ".join(f"{names[each]} ({sure[each]:.0%})" for each in top)
+            rows.append([str(labels[at]), shown or "none for sure"])
+        return sorted(rows)
 
     def effects(self) -> Section | None:
         outputs = self.model._shown_outputs()

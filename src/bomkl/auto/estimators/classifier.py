@@ -98,6 +98,8 @@ class AutoMKLClassifier(OnlineClassifier, ClassLearning):
         of all columns.
     feature_importances_std_ : ndarray of shape (n_features_in_,)
         Standard error of each of them. A column within two of zero may be noise.
+    feature_importances_per_class_ : ndarray of shape (n_classes, n_features_in_)
+        The same for the rows of each class.
     encoder_ : TableEncoder or None
         What encodes the rows of a table; None if the model learned from a matrix.
 
@@ -175,6 +177,22 @@ class AutoMKLClassifier(OnlineClassifier, ClassLearning):
 
         change(self, learn, anew=True)
         return self
+
+    @property
+    def feature_importances_per_class_(self) -> Float:
+        """How much each column matters for the rows of each class; for every class they sum to 1.
+
+        They are measured as `feature_importances_` is. They are NaN until rows were measured, with
+        ``update="rounds"`` and with more than 32 classes.
+        """
+        now = self._now()
+        check_is_fitted(now)
+        shares, _ = now._measured_by_class()
+        if shares is None or not len(shares):
+            return np.broadcast_to(np.nan, (len(now.classes_), now.n_features_in_))
+        found = np.full((len(now.classes_), now.n_features_in_), np.nan)
+        found[np.searchsorted(now.classes_, now._labels[: len(shares)])] = shares[: len(now._labels)]
+        return found
 
     def predict_proba(self, X: Any) -> Float:
         """Probabilities of the classes.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bomkl.auto.features.geometry import Float
+from bomkl.auto.insight.swapping import MOST_CLASSES
 from bomkl.auto.limits import FRACTIONS, SUMS
 from bomkl.auto.saved import Saved, State
 
@@ -22,7 +23,7 @@ def _empty() -> Float:
 
 @dataclass(frozen=True)
 class Averages:
-    """Averages of the rise of the loss and of the error.
+    """Averages of the rise of the loss, of the error, and of the parts of the first that classes have.
 
     Examples
     --------
@@ -44,7 +45,7 @@ class Averages:
 
     def plus(self, columns: NDArray[Any], weight: Float, means: Float, within: Float, expected: Float) -> Averages:
         """Averages with one more window."""
-        known = self._with(columns)
+        known = self._of_rows(len(means))._with(columns)
         at = np.searchsorted(known.columns, columns)
         count, total, squares = known.count.copy(), known.weight.copy(), known.squares.copy()
         mean, spread, inner, model = (each.copy() for each in (known.mean, known.spread, known.within, known.expected))
@@ -58,6 +59,17 @@ class Averages:
         model[:, at] += pace * (expected - model[:, at])
         squares[at] = (1 - pace) ** 2 * squares[at] + pace**2
         return Averages(known.columns, count, total, squares, mean, spread, inner, model)
+
+    def _of_rows(self, n: int) -> Averages:
+        """Make room for classes that have come, none of whose rows was measured; too many are not told apart."""
+
+        def fitted(values: Float) -> Float:
+            return np.concatenate([values[:n], np.zeros((max(n - len(values), 0), values.shape[1]))])
+
+        if len(self.mean) == n:
+            return self
+        found = {name: fitted(getattr(self, name)) for name in ("mean", "spread", "within", "expected")}
+        return replace(self, **found)
 
     def _with(self, columns: NDArray[Any]) -> Averages:
         """Make room for columns; of too many, those that promise least are left out."""
@@ -80,14 +92,14 @@ class Averages:
         return Averages(all_columns, *map(grown, values))
 
     def deviations(self) -> Float:
-        """Give the standard error of each mean, (2, columns)."""
+        """Give the standard error of each mean."""
         share = np.minimum(self.squares, 1 - 1e-9)
         between = self.spread * share / (1 - share)
         alone = self.within * self.squares
         return np.sqrt(np.where(self.count < _FEW, np.maximum(np.where(self.count > 1, between, 0.0), alone), between))
 
     def estimates(self) -> tuple[Float, Float]:
-        """Estimate how much shuffling each column adds to loss and error, and how far off that may be, (2, columns).
+        """Estimate how much shuffling each column adds to loss and error, and how far off that may be.
 
         If the probabilities were right, they would rise as much as the model expects. If a column is noise, they do
         not rise. Before labels tell, the rise is taken to be half of what the model expects, and off by as much. The
@@ -113,8 +125,9 @@ class Averages:
         return np.asarray(self._upper()[np.searchsorted(self.columns, columns)])
 
     def of(self, n: int) -> tuple[Float, Float]:
-        """Estimates of n columns and how far off they may be, (2, n) each; 0 and NaN where one was not measured."""
-        means, deviations = np.zeros((2, n)), np.full((2, n), np.nan)
+        """Estimates of n columns and how far off they may be; 0 and NaN where one was not measured."""
+        rows = len(self.mean)
+        means, deviations = np.zeros((rows, n)), np.full((rows, n), np.nan)
         means[:, self.columns], deviations[:, self.columns] = self.estimates()
         return means, deviations
 
@@ -129,15 +142,19 @@ class Averages:
         n = len(columns)
         if n > MOST_KEPT or (np.diff(columns) <= 0).any():
             raise saved.wrong("columns", f"at most {MOST_KEPT} in order", n)
+        mean = saved.array("mean", (None, n))
+        rows = len(mean)
+        if not 2 <= rows <= 2 + MOST_CLASSES:
+            raise saved.wrong("mean", f"those of loss, error and at most {MOST_CLASSES} classes", rows)
         found = cls(
             columns,
             saved.array("count", (n,), np.int64, 1),
             saved.array("weight", (n,), np.float64, *SUMS),
             saved.array("squares", (n,), np.float64, *FRACTIONS),
-            saved.array("mean", (2, n)),
-            saved.array("spread", (2, n), np.float64, *SUMS),
-            saved.array("within", (2, n), np.float64, *SUMS),
-            saved.array("expected", (2, n), np.float64, *SUMS),
+            mean,
+            saved.array("spread", (rows, n), np.float64, *SUMS),
+            saved.array("within", (rows, n), np.float64, *SUMS),
+            saved.array("expected", (rows, n), np.float64, -SUMS.high, SUMS.high),
         )
         saved.end()
         return found

@@ -124,11 +124,27 @@ class MeasuredColumns(TableRows):
 
     def _measured(self, of_errors: bool = False) -> tuple[Any, Any]:
         """Rise of the loss, or of the error, that shuffling each column brings, and its deviation; None before."""
+        means, deviations = self._all_measured()
+        return (None, None) if means is None else (means[int(of_errors)], deviations[int(of_errors)])
+
+    def _all_measured(self) -> tuple[Any, Any]:
+        """Rises of loss, of error, and parts of the rise of the loss by class in the order of coming; None before."""
         importance: Importance | None = vars(self).get("_importance")
-        if importance is None or not len(importance.averages.columns) or self.n_features_in_ > _MOST_LISTED:
+        if importance is None or not len(importance.averages.columns):
             return None, None
-        means, deviations = importance.averages.of(self.n_features_in_)
-        return means[int(of_errors)], deviations[int(of_errors)]
+        averages = importance.averages
+        if len(averages.mean) * self.n_features_in_ > _MOST_LISTED:
+            return None, None
+        return averages.of(self.n_features_in_)
+
+    def _measured_by_class(self) -> tuple[Any, Any]:
+        """Give importances for each known label, in the order of coming, and their deviations; None before."""
+        means, deviations = self._all_measured()
+        if means is None:
+            return None, None
+        total = np.maximum(means[2:], 0.0).sum(axis=1, keepdims=True)
+        total[total == 0] = 1.0
+        return np.maximum(means[2:], 0.0) / total, deviations[2:] / total
 
     def _slope_shares(self) -> Float:
         learner = self._learner

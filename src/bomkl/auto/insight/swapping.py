@@ -15,6 +15,7 @@ from bomkl.auto.learner import Learner
 from bomkl.auto.parallel import Mapper
 from bomkl.auto.task import Task
 
+MOST_CLASSES = 32  # that are told apart
 _LARGEST_ERROR = 1e70  # whose fourth power is a number
 
 
@@ -52,19 +53,22 @@ class Window:
         share = weight * np.isfinite(self._before[0])  # none of rows of a class that the model did not know
         self._share = share / max(float(share.sum()), 5e-324)
         self.predicted = len(y)  # rows
+        classes = 0 if model.task.is_regression else max(self._scores.shape[1], 2)
+        self._of_class = y == np.arange(classes if classes <= MOST_CLASSES else 0)[:, None]
 
     def measured(self, columns: NDArray[np.intp], pairs: int) -> tuple[Float, Float, Float]:
         """Pass the values of each column on in at most so many rows.
 
         Returns
         -------
-        rise, variance, expected : ndarray of shape (2, n_columns)
+        rise, variance, expected : ndarray of shape (2 + n_classes, n_columns)
             Mean rise of loss and error over the rows, the squared error of this mean, and the rise if the probabilities
-            were right.
+            were right. Then the parts of the rise of the loss that come from the rows of each class; of numbers and of
+            too many classes none.
         """
         row, place, times, variants = self._changed(columns, pairs)
-        share, n = self._share[row] * times, len(columns)
-        rise, expected, variance = np.zeros((2, len(self._y), n)), np.zeros((2, n)), np.zeros(n)
+        share, n, classes = self._share[row] * times, len(columns), len(self._of_class)
+        rise, expected, variance = np.zeros((2, len(self._y), n)), np.zeros((2 + classes, n)), np.zeros(n)
         if len(row):
             self.predicted += len(row)
             after = self._model.scores(variants, self._run)
@@ -73,8 +77,9 @@ class Window:
             rise[:, row, place] = np.where(share > 0, times * change, 0.0)
             error = float(self._share @ np.where(self._share > 0, self._before[0], 0.0))
             mean, spread = expected_rise(self._model.task, self._scores[row], after, error)
-            np.add.at(expected.T, place, (share * mean).T)
+            np.add.at(expected.T, place, (share * mean[: 2 + classes]).T)
             np.add.at(variance, place, share**2 * spread)
+        rise = np.concatenate([rise, self._of_class[:, :, None] * rise[0]])
         means = np.einsum("sic,i->sc", rise, self._share)
         within = np.einsum("sic,i->sc", (rise - means[:, None]) ** 2, self._share**2)
         within[0] = np.maximum(within[0], variance)  # a few rows may happen to be alike
@@ -115,9 +120,10 @@ def losses(model: Learner, scores: Float, y: Float) -> Float:
 
 
 def expected_rise(task: Task, before: Float, after: Float, error: float) -> tuple[Float, Float]:
-    """Mean rise of loss and error, (2, n), if the scores before were right, and the variance of the rise of the loss.
+    """Mean rise of loss and error, if the scores before were right, and the variance of the rise of the loss.
 
-    The chances of targets are what the scores before say; numbers are off by a squared `error`, and normal.
+    The chances of targets are what the scores before say; numbers are off by a squared `error`, and normal. Means are
+    (2 + n_classes, n): after loss and error come the parts of the rise of the loss by the class of the target.
     """
     if task.is_regression:
         change = np.minimum(np.abs(after - before)[:, 0], _LARGEST_ERROR)
@@ -129,10 +135,11 @@ def expected_rise(task: Task, before: Float, after: Float, error: float) -> tupl
         before, after = (np.column_stack([np.zeros(len(each)), each]) for each in (before, after))
     before, after = (each - np.logaddexp.reduce(each, axis=1, keepdims=True) for each in (before, after))
     chance, fall = np.exp(before), before - after
-    mean = (chance * fall).sum(axis=1)
+    parts = chance * fall
+    mean = parts.sum(axis=1)
     now = np.take_along_axis(chance, after.argmax(axis=1)[:, None], axis=1)[:, 0]
     rises = np.stack([mean, chance.max(axis=1) - now])
-    return np.maximum(rises, 0.0), (chance * (fall - mean[:, None]) ** 2).sum(axis=1)
+    return np.concatenate([np.maximum(rises, 0.0), parts.T]), (chance * (fall - mean[:, None]) ** 2).sum(axis=1)
 
 
 def _pairs(
