@@ -76,7 +76,32 @@ def test_parts_add_up_to_the_scores(name):
     assert len(found.feature_names) == X.shape[1]
     assert len(found[2:4]) == 2
     assert "<b>" not in found._repr_html_()
-    assert len(repr(found).splitlines()) == 1 + X.shape[1]
+    shown = repr(found).splitlines()
+    assert len(shown) == 1 + X.shape[1] + (4 if name == "table" else 0)
+
+
+@pytest.mark.parametrize("classes", [0, 2, 3])
+def test_texts_are_explained_by_words(classes):
+    colour = RANDOM.choice(["red", "green", "blue"], 400)
+    table = pd.DataFrame({"note": [f"The {c} box" for c in colour], "a": RANDOM.normal(size=400)})
+    table.loc[::9, "note"] = None
+    y = (colour == "red") + (0.5 if classes == 0 else 1) * (colour == "green") * (classes != 2)
+    kind = AutoMKLClassifier if classes else AutoMKLRegressor
+    model = kind(budget=60, random_state=0).partial_fit(table, y)
+    found = model.explain(table[:30])
+    scores = model.decision_function(table[:30]) if classes else model.predict(table[:30])
+    for each in (found, found.words, found.words[3:9], found[3:9].words):
+        expected = scores if len(each) == 30 else scores[3:9]
+        np.testing.assert_allclose(each.base_values + each.values.sum(axis=1), expected, atol=1e-9)
+        assert each.values.shape[:2] == each.data.shape == (len(each), len(each.feature_names))
+    assert found.words.feature_names[:2] == ["note: the rest", "a"]
+    assert set(found.words.feature_names[2:]) == {"note: the", "note: red", "note: green", "note: blue", "note: box"}
+    assert "note: red" in repr(found)
+    assert "note: red" in found._repr_html_()
+    red = found.words.feature_names.index("note: red")
+    assert found.words.data[:, red].tolist() == [int("red" in str(note)) for note in table["note"][:30]]
+    assert max(abs(found.words.values[found.words.data[:, red] == 0, red].ravel())) == 0
+    assert "note: red" in [word for word, _, _ in model._words()]
 
 
 def test_before_rows_were_measured_the_rows_themselves_are_the_background():

@@ -12,11 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from bomkl._support.change import as_of
 from bomkl.auto.features.geometry import Float
-from bomkl.auto.hashed.explain import explain_hashed
-from bomkl.auto.hashed.hashed_learner import HashedLearner
 from bomkl.auto.insight import plots
 from bomkl.auto.insight.columns import MeasuredColumns
 from bomkl.auto.insight.effects import Effect, effect_of
+from bomkl.auto.insight.words import text_columns, words_of
 from bomkl.plots import new_axes, new_figure
 from bomkl.report import write_report
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST_CURVES = 3  # classes
-_TEXTS = 64  # rows whose words are looked at
 
 
 class Pictures(MeasuredColumns):
@@ -145,37 +143,30 @@ class Pictures(MeasuredColumns):
 
     def _words(self, most: int = 15) -> list[tuple[str, str, float]]:
         """Words of texts that mattered most in a sample: the column and word, the class, and the mean part."""
-        importance, learner = vars(self).get("_importance"), self._learner
-        sample = None if importance is None else importance.sample()
-        if not isinstance(learner, HashedLearner) or sample is None:
-            return []
-        columns, names = self._columns_of_features(), self._encoder.hashed_names()
-        texts = {
-            str(name): cells
-            for name, (kind, cells) in zip(names, sample.cells, strict=True)
-            if kind == 1 and any(" " in str(cell).strip() for cell in cells)
-        }
-        if not texts:
-            return []
-        total: dict[tuple[str, str], list[float]] = {}
-        for at in np.linspace(0, sample.shape[0] - 1, min(_TEXTS, sample.shape[0])).astype(int).tolist():
-            row = sample[at : at + 1]
-            of = self._class_explained(row)
-            for what, part in explain_hashed(learner, row, self._sign(), columns, names).values.items():
-                name, found, word = what.partition(": ")
-                cell = texts.get(name, {at: None})[at] if found else None
-                if cell and word[1:-1].strip() in str(cell).lower().split():
-                    total.setdefault((f"{name}: {word[1:-1].strip()}", of), []).append(part)
-        means = [(word, of, float(np.sum(parts)) / _TEXTS) for (word, of), parts in total.items()]
+        importance = vars(self).get("_importance")
+        sample: Any = None if importance is None else importance.sample()
+        total: dict[tuple[str, str], float] = {}
+        for name, place in text_columns(sample, self._hashed_names()).items():
+            for word in words_of(self._centred_scores, sample, place):
+                at = int(word.parts.argmax())
+                key = f"{name}: {word.text}", self._outputs()[at]
+                total[key] = total.get(key, 0.0) + float(word.parts[at])
+        means = [(word, of, part / sample.shape[0]) for (word, of), part in total.items()]
         return sorted(means, key=lambda each: -abs(each[2]))[:most]
 
-    def _class_explained(self, row: Any) -> str:
-        """Name the class whose score is explained: of several the likeliest, of two the second; none of numbers."""
+    def _outputs(self) -> list[str]:
+        """Names of what `_centred_scores` gives: of two classes the second; none of numbers."""
         if not hasattr(self, "classes_"):
-            return ""
-        if len(self.classes_) <= 2:
-            return str(self.classes_[-1])
-        return str(self.classes_[int(self._external(self._learner.scores(row)).argmax())])
+            return [""]
+        return [str(label) for label in self.classes_.tolist()[-1 if len(self.classes_) <= 2 else 0 :]]
+
+    def _centred_scores(self, rows: Any) -> Float:
+        """Scores of rows as the learner takes them, (n, outputs); of several classes, less their mean."""
+        with self._working(rows.shape[0]) as run:
+            scores = self._learner.scores(rows, run)
+        if hasattr(self, "classes_"):
+            scores = self._external(scores).reshape(rows.shape[0], -1)
+        return np.asarray(scores - scores.mean(axis=1, keepdims=True) if scores.shape[1] > 1 else scores)
 
     def _shown_outputs(self) -> list[str]:
         """Names of what `_predictions` gives; none of numbers."""

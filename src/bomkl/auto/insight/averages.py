@@ -68,8 +68,8 @@ class Averages:
 
         if len(self.mean) == n:
             return self
-        found = {name: fitted(getattr(self, name)) for name in ("mean", "spread", "within", "expected")}
-        return replace(self, **found)
+        mean, spread, within, expected = map(fitted, (self.mean, self.spread, self.within, self.expected))
+        return replace(self, mean=mean, spread=spread, within=within, expected=expected)
 
     def _with(self, columns: NDArray[Any]) -> Averages:
         """Make room for columns; of too many, those that promise least are left out."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -48,8 +49,12 @@ class MeasuredColumns(TableRows):
                 return None
             names = range(self.n_features_in_)
             return RowMixer(names, names, ())
-        cells = encoder.hashed_names() if isinstance(self._learner, HashedLearner) else ()
-        return RowMixer(list(encoder.kinds_), self._places or encoder.columns_of_features(), cells)
+        places = self._places or encoder.columns_of_features()
+        return RowMixer(list(encoder.kinds_), places, self._hashed_names())
+
+    def _hashed_names(self) -> Sequence[Any]:
+        """Columns whose cells rows have beside their numbers."""
+        return self._encoder.hashed_names() if isinstance(self._learner, HashedLearner) else ()
 
     def _score_and_learn(self, X: Any, y: Float, weight: Float, run: Mapper = map) -> Float:
         """Score rows, each just before it is learned from; remember how good the scores are."""
@@ -169,7 +174,7 @@ class MeasuredColumns(TableRows):
     def _insight_from_state(self, importance: State | None, history: State | None) -> None:
         learner = self._learner
         if importance is not None:
-            cells = len(self._encoder.hashed_names()) if isinstance(learner, HashedLearner) else None
+            cells = len(self._hashed_names()) if isinstance(learner, HashedLearner) else None
             columns = self._n_columns()
             self._importance = Importance.from_state(importance, learner.seen, columns, cells, self.n_features_in_)
         if history is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from bomkl.auto.features.geometry import Float
 from bomkl.auto.insight.explanations import Explanations
 from bomkl.auto.insight.mixing import WideRowMixer, taken
 from bomkl.auto.insight.shapley import Score, background_size, shapley_values
+from bomkl.auto.insight.words import by_words, text_columns, words_of
 from bomkl.auto.wide.sparse_rows import canonical_rows
 from bomkl.tables.encoded import EncodedRows, numbers_of
 from bomkl.tables.frames import is_table, read_table
@@ -51,12 +53,18 @@ def explain_rows(model: Any, X: Any, rows: Any) -> Explanations:
         values, base = shapley_values(score, mixer, rows, background, seed)
         base, data = np.repeat(base[None], rows.shape[0], axis=0), _data(X, names, numbers_of(rows))
     several = values.shape[2] > 1
-    return Explanations(
+    found = Explanations(
         values if several else values[:, :, 0],
         base if several else base[:, 0],
         data,
-        [name if isinstance(name, str) else f"column {name}" for name in names],
+        [_shown(name) for name in names],
         [str(label) for label in model.classes_.tolist()] if several else None,
+    )
+    texts = text_columns(rows, model._hashed_names())
+    if not texts:
+        return found
+    return replace(
+        found, words=by_words(found, {_shown(name): words_of(score, rows, at) for name, at in texts.items()})
     )
 
 
@@ -83,6 +91,10 @@ def _of_wide(
         bases.append(base)
     data = np.column_stack([rows[:, columns].toarray(), np.full(rows.shape[0], np.nan)])
     return np.array(parts), np.array(bases), data, [*columns.tolist(), "all other columns"]
+
+
+def _shown(name: Any) -> str:
+    return name if isinstance(name, str) else f"column {name}"
 
 
 def _dense(rows: Any) -> Any:

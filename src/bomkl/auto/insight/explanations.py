@@ -35,6 +35,10 @@ class Explanations:
         The columns.
     output_names : list of str or None
         The classes, if there are more than two.
+    words : Explanations or None
+        Of a table with texts, the same by words, such as "note: late": how much the score falls if the word is left
+        out. What that does not explain is "note: the rest", so the sums are the same. The 200 words of a column that
+        mattered most are listed; in `data` they are 1 where the text has them.
 
     Examples
     --------
@@ -52,6 +56,7 @@ class Explanations:
     data: NDArray[Any]
     feature_names: list[str]
     output_names: list[str] | None = None
+    words: Explanations | None = None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -60,7 +65,12 @@ class Explanations:
         """Take some rows."""
         kept: Any = [rows] if isinstance(rows, int | np.integer) else rows
         return Explanations(
-            self.values[kept], self.base_values[kept], self.data[kept], self.feature_names, self.output_names
+            self.values[kept],
+            self.base_values[kept],
+            self.data[kept],
+            self.feature_names,
+            self.output_names,
+            None if self.words is None else self.words[rows],
         )
 
     def sizes(self) -> dict[str, float]:
@@ -93,17 +103,23 @@ class Explanations:
     def _top(self) -> list[tuple[str, float]]:
         return list(self.sizes().items())[:_MOST_SHOWN]
 
+    def _top_words(self) -> list[tuple[str, float]]:
+        sizes = {} if self.words is None else self.words.sizes()
+        return [(name, size) for name, size in sizes.items() if name not in self.feature_names][:_MOST_SHOWN]
+
     def __repr__(self) -> str:
         """Show the columns that mattered most, a line each."""
-        top = self._top()
-        width = max((len(name) for name, _ in top), default=0)
+        top, words = self._top(), self._top_words()
+        width = max((len(name) for name, _ in top + words), default=0)
         rest = len(self.feature_names) - len(top)
         lines = [f"{len(self)} rows, {len(self.feature_names)} columns; mean size of what a column added:"]
         lines += [f"  {name:<{width}}  {size:.4g}" for name, size in top]
-        return "\n".join([*lines, f"  and {rest} others"] if rest else lines)
+        lines += [f"  and {rest} others"] if rest else []
+        lines += ["by words:"] if words else []
+        return "\n".join([*lines, *(f"  {name:<{width}}  {size:.4g}" for name, size in words)])
 
     def _repr_html_(self) -> str:
-        top = self._top()
+        top = self._top() + self._top_words()
         largest = max((size for _, size in top), default=0.0) or 1.0
         rows = [
             f'<tr><th scope="row" style="text-align:left">{escape(name)}</th><td>{size:.4g}</td><td style="text-align:'
@@ -111,5 +127,8 @@ class Explanations:
             "</tr>"
             for name, size in top
         ]
-        caption = f"<caption>Mean size of what a column added to the score of {len(self)} rows</caption>"
+        caption = (
+            f"<caption>Mean size of what a column{'' if self.words is None else ' or word'} added to the score of "
+            f"{len(self)} rows</caption>"
+        )
         return "\n".join(["<table>", caption, *rows, "</table>"])
