@@ -76,6 +76,9 @@ def test_new_columns_can_be_ignored_or_refused():
         with pytest.raises(TableError, match="'size' was not there before, and new_columns='refuse'"):
             call()
     assert pickle.dumps(model) == before
+    named = AutoMKLClassifier(new_columns="refuse").partial_fit([dict.fromkeys("zyxwv", 1.0)] * 2, [0, 1])
+    with pytest.raises(TableError, match=r"The columns are \['z', 'y', 'x', 'w', 'v'\]"):
+        named.predict([{"a": 1.0}])
     with pytest.raises(ValueError, match="'new_columns' parameter of AutoMKLClassifier must be one of"):
         AutoMKLClassifier(new_columns="yes").partial_fit(rows[:20], y[:20])
 

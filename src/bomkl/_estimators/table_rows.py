@@ -56,7 +56,7 @@ class TableRows:
             self._encoder = TableEncoder(self.types, self._target).begin(table, self._grows_from(table))
             self._take_names()
         if self._new_columns == "refuse":
-            known = {*self._encoder.kinds_, *(table.first_names if first else ())}
+            known = dict.fromkeys([*self._encoder.kinds_, *(table.first_names if first else ())])
             if new := [name for name in table.columns if name not in known]:
                 raise TableError(
                     f"The column {new[0]!r} was not there before, and new_columns='refuse' takes no new ones. The "
