@@ -227,6 +227,17 @@ def test_types_of_columns_need_a_table(kind):
 
 
 @pytest.mark.parametrize("kind", [AutoMKLClassifier, AutoMKLRegressor])
+@pytest.mark.parametrize("name", ["new_columns", "missing"])
+def test_settings_that_may_change_are_checked_when_they_do(kind, name):
+    model = kind(budget=50, random_state=0).partial_fit(X, Y).set_params(**{name: "rubbish"})
+    before = pickle.dumps(model)
+    for call in (lambda: model.partial_fit(X[:3], Y[:3]), lambda: model.learn_one(X[0], Y[0])):
+        with pytest.raises(ValueError, match=rf"The '{name}' parameter of .* must be one of .* Got 'rubbish' instead"):
+            call()
+    assert pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize("kind", [AutoMKLClassifier, AutoMKLRegressor])
 def test_types_that_are_none_are_refused_for_matrices_as_well(kind):
     with pytest.raises(ValueError, match=r"The type of the column 'a' must be one of"):
         kind(types={"a": "float"}).fit(X, Y)

@@ -93,10 +93,15 @@ class AutoEstimator(FittedAttributes, InputRows, Pictures, BaseEstimator):  # ty
         if not isinstance(self.trees, bool | np.bool_):
             raise parameter_error(owner, "trees", "True or False", self.trees)
         check_kinds(self.types)
-        check_choice(owner, "new_columns", self.new_columns, NEW_COLUMNS)
-        check_choice(owner, "missing", self.missing, MISSING)
+        self._check_changeable()
         memory_bytes(owner, self.memory)
         check_n_jobs(owner, self.n_jobs)
+
+    def _check_changeable(self) -> None:
+        """Check the settings that may change while learning goes on and that nothing else checks."""
+        owner = type(self).__name__
+        check_choice(owner, "new_columns", self.new_columns, NEW_COLUMNS)
+        check_choice(owner, "missing", self.missing, MISSING)
 
     def _check_device(self) -> None:
         owner = type(self).__name__
@@ -115,6 +120,7 @@ class AutoEstimator(FittedAttributes, InputRows, Pictures, BaseEstimator):  # ty
             self._check_parameters()
         else:
             check_kept(self, self._started_with)
+            self._check_changeable()
             self._follow_drift()
 
     def _start(self, regression: bool, n_classes: int, seed: int) -> None:
