@@ -71,6 +71,12 @@ def test_all_rows_are_learned_and_predictions_are_lazy(fitted):
     assert fitted.predict_proba(rows).compute().shape == (N, 3)
 
 
+def test_a_table_to_predict_may_lack_columns(fitted):
+    lacking = FRAME.drop(columns=["b", "y"])
+    found = fitted.predict(frames(lacking)).compute().to_numpy().astype(str)
+    assert_array_equal(found, fitted.to_local().predict(lacking))
+
+
 def test_kinds_of_input_give_the_same_bits(fitted, client, tmp_path):
     expected = fitted.to_local().decision_function(FRAME.drop(columns="y"))
     rows, labels = arrays()

@@ -176,7 +176,8 @@ class _DaskEstimator(ShowsState):
 
         def call(rows: Any) -> Any:
             framed = hasattr(rows, "columns")
-            rows = rows[list(names)] if framed and names is not None else rows
+            if framed and names is not None:  # without the target; what a table lacks is missing
+                rows = rows[[name for name in names if name in rows.columns]]
             found = getattr(model, method)(rows) if rows.shape[0] else nothing
             if not hasattr(rows, "index"):
                 return found
