@@ -71,6 +71,7 @@ def test_a_time_of_day_does_not_look_like_svmlight(head, format):
         ("rows.csv", "a,label\nb,1\n".encode("utf-16"), "rows.csv:1: not UTF-8: .* iconv -f utf-16 -t utf-8"),
         ("rows.csv", b"a,label\r1,1\r2,0\r", "rows.csv:1: lines must end with a line feed"),
         ("rows.csv", b"a;b;label\n1;2;0\n", "Does ';' separate the columns. Say so with 'delimiter'"),
+        ("rows.csv", b"a|b|label\n1|2|0\n", r"Does '\|' separate the columns. Say so with 'delimiter'"),
         ("rows.txt", b"1 |f a:1 b:2\n-1 |f a:2\n", "the format of Vowpal Wabbit, which is not read here"),
         ("rows.json", b'[{"a": 1, "label": 0}]', "rows.json:1: not a JSON object: .* jq -c"),
         ("rows.jsonl", b'[\n{"a": 1, "label": 0}\n]', "rows.jsonl:1: not JSON .* jq -c"),

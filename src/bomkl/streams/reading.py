@@ -74,7 +74,7 @@ class Reading:
 def _hint(wanted: str | int, names: Sequence[str]) -> str:
     """Say what may be wrong where a column is not there."""
     if len(names) == 1:  # not what a table looks like
-        if re.search(r"(^|\s)\S*\|", names[0]):
+        if re.search(r"(^|\s)\S*\|", names[0]) and wanted not in names[0].split("|"):
             return " This looks like the format of Vowpal Wabbit, which is not read here; write svmlight or JSON lines."
         for delimiter, told in ((";", "';'"), ("\t", "a tab"), ("|", "'|'")):
             if delimiter in names[0]:
