@@ -137,16 +137,14 @@ def train_from(
     """Learn from the records of a source until it ends or a signal comes; the model file holds how far it is."""
     from bomkl.streams.errors import NoRowsError
 
-    table = ProgressTable(quiet)
+    table = ProgressTable(quiet, json_lines)
     with Deferred() as signals, locked(output):
         run = _Training(url, to, source_settings(settings), output, resume, signals)
         records = run.records
         try:
             for block in run.blocks(pipe):
                 for record in run.learn(block):
-                    table.show(record, records.lag())
-                    if json_lines:
-                        print_result(json_text(record.to_dict()))
+                    table.report(record, records.lag())
                 if table.is_due:
                     table.show(run.validation.current(), records.lag())
                 if run.rows_to_save >= checkpoint_every or monotonic() >= run.save_due:

@@ -83,10 +83,12 @@ class ProgressTable:
     ----------
     quiet : bool
         Whether nothing is shown.
+    json_lines : bool, default=False
+        Whether reports are also written to standard output, as JSON.
     """
 
-    def __init__(self, quiet: bool) -> None:
-        self._quiet, self._begun, self._rows = quiet, False, 0
+    def __init__(self, quiet: bool, json_lines: bool = False) -> None:
+        self._quiet, self._json_lines, self._begun, self._rows = quiet, json_lines, False, 0
         self._due = monotonic() + _FIRST_SECONDS
         self._bar: Any = None
 
@@ -113,6 +115,12 @@ class ProgressTable:
         """Whether it is time for a line, though no record was made."""
         shown = self._bar is not None and not self._bar.disable
         return not self._quiet and not shown and monotonic() >= self._due
+
+    def report(self, record: Progress, lag: int | None = None) -> None:
+        """Show a record that is due, and write it as JSON if that was asked for."""
+        self.show(record, lag)
+        if self._json_lines:
+            print_result(json_text(record.to_dict()))
 
     def show(self, record: Progress, lag: int | None = None) -> None:
         """Print one line, the first time with the names of the columns; `lag` counts the rows that wait in a broker."""

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from bomkl.cli.options import PipeOptions, naming, say
-from bomkl.cli.output import ProgressTable, json_text, print_result
+from bomkl.cli.output import ProgressTable
 from bomkl.cli.rows import open_for_learning, schema_of, valid_notes
 from bomkl.cli.settings import RunSettings
 from bomkl.cli.signals import Deferred, Stopped
@@ -84,16 +84,12 @@ class Run:
         run.validation = ProgressiveValidation(estimator, classes=classes_of(run.stream), tally=tally)
         return run
 
-    def learn(
-        self, passes: int, checkpoint_every: int | None, signals: Deferred, table: ProgressTable, json_lines: bool
-    ) -> None:
+    def learn(self, passes: int, checkpoint_every: int | None, signals: Deferred, table: ProgressTable) -> None:
         """Learn from the rows that are left and save the model; on a signal, save it after the block at hand."""
 
         def show(records: list[Progress]) -> None:
             for record in self._noted(records):
-                table.show(record)
-                if json_lines:
-                    print_result(json_text(record.to_dict()))
+                table.report(record)
 
         try:
             with signals.waiting():

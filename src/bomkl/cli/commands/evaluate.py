@@ -9,7 +9,7 @@ import typer
 
 from bomkl._support.extras import install_hint
 from bomkl.cli.options import AlgorithmOptions, PipeOptions, RowOptions, UsageError, check_output, fail
-from bomkl.cli.output import ProgressTable, json_text, print_result
+from bomkl.cli.output import ProgressTable, print_result
 from bomkl.cli.report_file import row_watch, save_report
 from bomkl.cli.rows import (
     FromOption,
@@ -62,14 +62,12 @@ def evaluate(
 
         settings, broker = source_settings(settings), Records(source_url(source))
     stream = open_for_learning(broker or inputs, settings, pipe, estimator, None)
-    table = ProgressTable(quiet)
+    table = ProgressTable(quiet, json_lines)
     records: list[Progress] = []
 
     def show(new: list[Progress]) -> None:
         for record in new:
-            table.show(record)
-            if json_lines:
-                print_result(json_text(record.to_dict()))
+            table.report(record)
             records.append(record)
             if plot is None:
                 del records[:-1]

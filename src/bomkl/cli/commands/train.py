@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -21,10 +21,6 @@ from bomkl.cli.rows import (
 from bomkl.cli.run import Run, predictions_file
 from bomkl.cli.settings import read_settings
 from bomkl.cli.signals import Deferred, Stopped
-
-if TYPE_CHECKING:
-    pass
-
 
 _CHECKPOINT_ROWS = 10_000  # between model files, of rows that come from a broker
 
@@ -123,7 +119,7 @@ def train(
         with locked(output):
             train_in_partitions(read_settings(algorithm, rows), inputs, output, workers, scheduler, resume, quiet)
         return
-    table, run = ProgressTable(quiet), None
+    table, run = ProgressTable(quiet, json_lines), None
     with Deferred() as signals, locked(output):
         try:
             with signals.waiting():
@@ -131,7 +127,7 @@ def train(
                 run = Run.begin(settings, pipe, inputs, output, passes, resume, start_from, shuffle)
             run.only_new = only_new
             with predictions_file(predictions, run):
-                run.learn(passes, checkpoint_every, signals, table, json_lines)
+                run.learn(passes, checkpoint_every, signals, table)
         except Stopped:
             pass
         if run is not None:
