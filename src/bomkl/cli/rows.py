@@ -133,9 +133,7 @@ def _schema_of_estimator(estimator: Any) -> Schema:
 
     if not takes_tables(estimator):
         return Schema(estimator.n_features_in_)
-    kinds = estimator.encoder_.kinds_
-    told = {"category": "text", None: "unknown"}
-    columns = tuple(Column(str(name), told.get(kind, kind)) for name, kind in kinds.items())
+    columns = tuple(Column(str(name), _stream_kind(kind)) for name, kind in estimator.encoder_.kinds_.items())
     return Schema(len(columns), columns)
 
 
@@ -144,14 +142,16 @@ def with_kinds(schema: Schema, estimator: Any) -> Schema:
     encoder = getattr(estimator, "encoder_", None)
     if schema.columns is None or encoder is None:
         return schema
-    kinds, told = encoder.kinds_, {"category": "text"}
     columns = tuple(
-        dataclasses.replace(each, kind=told.get(kinds[each.name], kinds[each.name]))
-        if each.kind == "unknown" and kinds.get(each.name) is not None
-        else each
+        dataclasses.replace(each, kind=_stream_kind(encoder.kinds_.get(each.name))) if each.kind == "unknown" else each
         for each in schema.columns
     )
     return dataclasses.replace(schema, columns=columns)
+
+
+def _stream_kind(kind: str | None) -> Any:
+    """Name what an encoder knows of a column as the schema of a stream does."""
+    return {"category": "text", None: "unknown"}.get(kind, kind)
 
 
 def label_kind_of(estimator: Any) -> Any:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import time
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -73,22 +75,17 @@ def serve(
     API. A row is acknowledged once it is safe on the disk. After a crash, the same command continues with the same
     model, bit for bit. On SIGTERM or Ctrl-C, accepted requests are finished first.
     """
-    try:
+    with _installed("serve"):
+        from bomkl.serve.folder.start import FRESH, Start
+        from bomkl.serve.requests.service import ServiceSettings
         from bomkl.serve.server import serve as run
-    except ModuleNotFoundError as error:
-        _not_installed("serve", error)
-    from bomkl.serve.folder.start import FRESH, Start
-    from bomkl.serve.requests.service import ServiceSettings
 
     if model_option is not None and model not in (FRESH, model_option):
         raise UsageError(f"MODEL and --model must be the same. Got {model!r} and {model_option!r} instead.")
     model = model_option or model
-    if task not in ("auto", "classify", "regress"):
-        raise UsageError(f"--task must be auto, classify or regress. Got {task!r} instead.")
-    if drift not in ("auto", "adapt", "none"):
-        raise UsageError(f"--drift must be auto, adapt or none. Got {drift!r} instead.")
-    if new_columns not in ("learn", "ignore", "refuse"):
-        raise UsageError(f"--new-columns must be learn, ignore or refuse. Got {new_columns!r} instead.")
+    _check_choice("--task", task, "auto", "classify", "regress")
+    _check_choice("--drift", drift, "auto", "adapt", "none")
+    _check_choice("--new-columns", new_columns, "learn", "ignore", "refuse")
     for option, given in (("--token", token), ("--metrics-token", metrics_token)):
         if given is not None and (not given or not given.isascii() or not given.isprintable() or " " in given):
             raise UsageError(f"{option} must be printable ASCII characters without spaces.")
@@ -130,10 +127,8 @@ def push(
     Rows are sent in order. If the service is busy, down or out of disk space, they are sent again, and learned from
     once.
     """
-    try:
+    with _installed("push"):
         from bomkl.serve.push import Pusher, Sent, named_rows
-    except ModuleNotFoundError as error:
-        _not_installed("push", error)
     from bomkl._support.progress import progress_bar
     from bomkl.cli.settings import row_settings
     from bomkl.streams import open_stream
@@ -179,10 +174,8 @@ def replay(
     """
     import dataclasses
 
-    try:
+    with _installed("replay"):
         from bomkl.serve.folder.replay import Replay, Report
-    except ModuleNotFoundError as error:
-        _not_installed("replay", error)
     from bomkl._support.progress import progress_bar
 
     if output is not None:
@@ -226,7 +219,18 @@ def _repair(data: str, yes: bool) -> None:
         print(f"The damaged log is kept as {repair(data, plan)}.", file=sys.stderr)
 
 
-def _not_installed(command: str, error: ModuleNotFoundError) -> None:
-    if error.name not in _NEEDED:
-        raise error
-    fail(f"bomkl {command} needs {error.name}. {install_hint('serve')}")
+def _check_choice(option: str, given: str, *choices: str) -> None:
+    if given not in choices:
+        allowed = f"{', '.join(choices[:-1])} or {choices[-1]}"
+        raise UsageError(f"{option} must be {allowed}. Got {given!r} instead.")
+
+
+@contextlib.contextmanager
+def _installed(command: str) -> Iterator[None]:
+    """Tell how to install what a command imports and this environment has not."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name not in _NEEDED:
+            raise
+        fail(f"bomkl {command} needs {error.name}. {install_hint('serve')}")
