@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,12 @@ from sklearn.utils import murmurhash3_32
 from bomkl._support.stream_options import StreamOptions
 from bomkl._support.validation import nearest
 from bomkl.streams.errors import BadLineError, BadLines, StreamError
-from bomkl.streams.labels import Cells, Lines, is_missing, plain_numbers, to_number
+from bomkl.streams.labels import Cells, Lines, is_missing, plain_numbers, read_numbers, to_number
 from bomkl.streams.reading import listed
 from bomkl.streams.schema import Column, Kind, Schema
 from bomkl.tables import cells as cell_types
 
-Refuse = Callable[..., None]
+Refuse = Callable[[str, int, str], None]
 
 
 def infer_column(name: str, cells: Cells, options: StreamOptions, file: str) -> Column:
@@ -98,7 +99,8 @@ def encode_columns(
     for column in columns:
         values = cells[column.name]
         if column.kind == "number":
-            dense[:, at] = _numbers(values, column.name, options, refuse, missing)
+            numbers = read_numbers(values, partial(refuse, column.name), "not a number")
+            dense[:, at] = _finite(numbers, column.name, options, refuse, missing)
             at += 1
         elif column.kind == "vocabulary":
             place = {value: at + position for position, value in enumerate(column.values)}
@@ -168,7 +170,7 @@ def _cell(
         with suppress(ValueError):
             cell = to_number(cell)
     if isinstance(cell, int | float) and not isinstance(cell, bool) and not _is_finite(cell):
-        refuse(row, column.name, "not a finite number")
+        refuse(column.name, row, "not a finite number")
         return None
     return cell.strip() if isinstance(cell, str) else cell
 
@@ -201,32 +203,18 @@ def _reports(
 ) -> tuple[Refuse, Callable[[int, str], None]]:
     """Give what is to be done with a cell that cannot be read, and with one that is missing."""
 
-    def refuse(row: int, name: str, reason: str, advice: str = "") -> None:
+    def refuse(name: str, row: int, reason: str) -> None:
         if keep[row]:
             keep[row] = False
-            bad.report(BadLineError(file, int(lines[row]), reason, name, str(cells[name][row]), advice))
+            bad.report(BadLineError(file, int(lines[row]), reason, name, str(cells[name][row])))
 
     def missing(row: int, name: str) -> None:
         if options.missing == "error":
-            refuse(row, name, "the value is missing")
+            refuse(name, row, "the value is missing")
         elif options.missing == "skip":
             keep[row] = False
 
     return refuse, missing
-
-
-def _numbers(
-    cells: Cells, name: str, options: StreamOptions, refuse: Refuse, missing: Callable[[int, str], None]
-) -> NDArray[np.float64]:
-    numbers = plain_numbers(cells)
-    if numbers is None:
-        numbers = np.zeros(len(cells))
-        for row, cell in enumerate(cells):
-            try:
-                numbers[row] = to_number(cell)
-            except (ValueError, TypeError):
-                refuse(row, name, "not a number")
-    return _finite(numbers, name, options, refuse, missing)
 
 
 def _finite(
@@ -238,7 +226,7 @@ def _finite(
 ) -> NDArray[np.float64]:
     if not np.isfinite(numbers).all():
         for at in np.flatnonzero(np.isinf(numbers)):
-            refuse(int(at), name, "not a finite number")
+            refuse(name, int(at), "not a finite number")
         for at in np.flatnonzero(np.isnan(numbers)):
             missing(int(at), name)
             if options.missing != "keep":

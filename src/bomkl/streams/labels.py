@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -73,19 +73,13 @@ def read_labels(
     cells: Cells, schema: Schema, keep: NDArray[np.bool_], file: str, lines: Lines, bad: BadLines
 ) -> NDArray[Any]:
     """Labels of all rows; rows whose label cannot be used are reported and struck from `keep`."""
-    column = schema.label
+    refuse = _refuser(cells, schema.label, keep, file, lines, bad)
     y: NDArray[Any]
-
-    def refuse(row: int, reason: str) -> None:
-        if keep[row]:
-            keep[row] = False
-            bad.report(BadLineError(file, int(lines[row]), reason, column=column, text=str(cells[row])))
-
     if schema.label_kind == "string":
         y = np.array(["" if is_missing(cell) else str(cell) for cell in cells])
         present = y != ""
     else:
-        y = _numbers(cells, refuse)
+        y = read_numbers(cells, refuse, "the label is not a number")
         present = ~np.isnan(y)
         for row in np.flatnonzero(np.isinf(y)):
             refuse(int(row), "the label is not a finite number")
@@ -101,13 +95,8 @@ def read_weights(
     cells: Cells, schema: Schema, keep: NDArray[np.bool_], file: str, lines: Lines, bad: BadLines
 ) -> NDArray[np.float64]:
     """Weights of all rows; rows whose weight cannot be used are reported and struck from `keep`."""
-
-    def refuse(row: int, reason: str) -> None:
-        if keep[row]:
-            keep[row] = False
-            bad.report(BadLineError(file, int(lines[row]), reason, column=schema.weight, text=str(cells[row])))
-
-    weights = _numbers(cells, refuse, "the weight is not a number")
+    refuse = _refuser(cells, schema.weight, keep, file, lines, bad)
+    weights = read_numbers(cells, refuse, "the weight is not a number")
     for row in np.flatnonzero(~(np.isfinite(weights) & (weights >= 0))):
         refuse(int(row), "the weight must be a finite number >= 0")
     return weights
@@ -120,7 +109,21 @@ def whole_if_possible(y: NDArray[Any]) -> NDArray[Any]:
     return y
 
 
-def _numbers(cells: Cells, refuse: Any, reason: str = "the label is not a number") -> NDArray[np.float64]:
+def _refuser(
+    cells: Cells, column: str | None, keep: NDArray[np.bool_], file: str, lines: Lines, bad: BadLines
+) -> Callable[[int, str], None]:
+    """Return what reports a row whose cell cannot be used, once, and strikes it from `keep`."""
+
+    def refuse(row: int, reason: str) -> None:
+        if keep[row]:
+            keep[row] = False
+            bad.report(BadLineError(file, int(lines[row]), reason, column=column, text=str(cells[row])))
+
+    return refuse
+
+
+def read_numbers(cells: Cells, refuse: Callable[[int, str], None], reason: str) -> NDArray[np.float64]:
+    """Read the number of each cell, NaN where it is missing; what is no number is refused, and NaN as well."""
     numbers = plain_numbers(cells)
     if numbers is not None:
         return numbers
@@ -128,6 +131,6 @@ def _numbers(cells: Cells, refuse: Any, reason: str = "the label is not a number
     for row, cell in enumerate(cells):
         try:
             y[row] = to_number(cell)
-        except ValueError:
+        except (ValueError, TypeError):
             refuse(row, reason)
     return y
