@@ -141,11 +141,11 @@ def test_too_many_rows_at_once_are_sent_away(serving, stream):
     rows, labels = stream
     with serving(most_queued=10) as client:
         client.learn(rows[:50], labels[:50])  # one request is taken whatever its size
-        client.service._queued = 8
+        client.service.queued = 8
         response = client.post("/v1/learn", json={"rows": rows[:3], "y": labels[:3]})
         assert response.status_code == 429
         assert int(response.headers["retry-after"]) >= 1
-        client.service._queued = 0
+        client.service.queued = 0
         client.learn(rows[:3], labels[:3])
 
 

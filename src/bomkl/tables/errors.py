@@ -14,7 +14,7 @@ class TableError(ValueError):
     row: int | None = None
 
 
-def cell_error(column: Any, rule: str, row: int, value: Any, advice: str = "") -> TableError:
+def cell_error(column: Any, rule: str, row: int, value: Any) -> TableError:
     """Make the error of one cell.
 
     Examples
@@ -24,7 +24,7 @@ def cell_error(column: Any, rule: str, row: int, value: Any, advice: str = "") -
     """
     shown = repr(value)
     shown = shown if len(shown) <= 80 else shown[:77] + "..."
-    error = TableError(f"The column {column!r} must {rule}. Got {shown} in row {row} instead.{advice}")
+    error = TableError(f"The column {column!r} must {rule}. Got {shown} in row {row} instead.")
     error.row = row
     return error
 

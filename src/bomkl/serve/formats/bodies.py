@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import (
     BaseModel,
@@ -74,6 +74,18 @@ class _Body(BaseModel):
         return content
 
 
+class _Rows(_Body):
+    rows: Annotated[list[Row], Many]
+
+    @model_validator(mode="after")
+    def _as_many(self) -> Self:
+        rows = len(self.rows)
+        for name, values in self:
+            if values is not None and len(values) != rows:
+                raise ValueError(f"{name} must have one value for each of the {rows} rows. Got {len(values)} instead.")
+        return self
+
+
 class PredictRow(_Body):
     """One row to predict."""
 
@@ -81,19 +93,10 @@ class PredictRow(_Body):
     id: Id | None = None
 
 
-class PredictRows(_Body):
+class PredictRows(_Rows):
     """Rows to predict."""
 
-    rows: Annotated[list[Row], Many]
     ids: Annotated[list[Id], Many] | None = None
-
-    @model_validator(mode="after")
-    def _as_many(self) -> PredictRows:
-        if self.ids is not None and len(self.ids) != len(self.rows):
-            raise ValueError(
-                f"ids must have one value for each of the {len(self.rows)} rows. Got {len(self.ids)} instead."
-            )
-        return self
 
 
 class LearnRow(_Body):
@@ -103,17 +106,10 @@ class LearnRow(_Body):
     y: Label
 
 
-class LearnRows(_Body):
+class LearnRows(_Rows):
     """Rows to learn from, in this order."""
 
-    rows: Annotated[list[Row], Many]
     y: Annotated[list[Label], Many]
-
-    @model_validator(mode="after")
-    def _as_many(self) -> LearnRows:
-        if len(self.y) != len(self.rows):
-            raise ValueError(f"y must have one value for each of the {len(self.rows)} rows. Got {len(self.y)} instead.")
-        return self
 
 
 class LabelRow(_Body):

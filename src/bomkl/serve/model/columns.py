@@ -18,11 +18,11 @@ from bomkl.serve.errors import RefusedError, wrong
 from bomkl.tables.cells import is_gap, kind_of
 
 _LABELS = {bool: "boolean", int: "integer", str: "string", float: "number"}
-_RULES = {
-    "boolean label": "be true or false, as the labels before",
-    "integer label": "be a whole number, as the labels before",
-    "string label": "be a text, as the labels before",
-    "number label": f"be a number within {LARGEST:g}",
+_LABEL_RULES = {
+    "boolean": "be true or false, as the labels before",
+    "integer": "be a whole number, as the labels before",
+    "string": "be a text, as the labels before",
+    "number": f"be a number within {LARGEST:g}",
 }
 
 
@@ -124,7 +124,7 @@ class Columns:
                 label = int(label)
             fits = _LABELS.get(type(label)) == kind
             if not fits or (kind == "number" and not abs(label) <= LARGEST):
-                raise wrong(place, _RULES[f"{kind} label"], label)
+                raise wrong(place, _LABEL_RULES[kind], label)
             if kind == "integer" and not -(2**53) <= label <= 2**53:
                 raise wrong(place, "be between -2**53 and 2**53", label)
             if kind == "string" and not 0 < len(label) <= LONGEST_NAME:

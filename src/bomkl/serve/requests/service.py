@@ -103,7 +103,7 @@ class Service:
         self._unstored: dict[int, Work] = {}  # entries with a key whose reply is not in the log yet
         self._replies: dict[int, Any] = {}
         self._replayed_from = learner.rows
-        self._queued = 0
+        self.queued = 0  # rows on their way
         self._learning = 0  # requests in the log that the model has not learned yet
         self._unsettled: set[asyncio.Future[Any]] = set()
         self._predicted = -math.inf  # when predictions were asked for last
@@ -154,7 +154,7 @@ class Service:
             return await future
         finally:
             with self._lock:
-                self._queued -= work.size
+                self.queued -= work.size
                 self._unsettled.discard(future)
 
     async def predict(self, work: Work) -> dict[str, Any]:
@@ -170,13 +170,13 @@ class Service:
             return await self._predictor.predict(work)
         finally:
             with self._lock:
-                self._queued -= work.size
+                self.queued -= work.size
 
     def _take_on(self, work: Work) -> None:
         self._refuse_if_down()
-        if self._queued and self._queued + work.size > self.settings.most_queued:
-            raise RefusedError(429, f"{self._queued} rows are waiting already. Try again later.", retry_after=1)
-        self._queued += work.size
+        if self.queued and self.queued + work.size > self.settings.most_queued:
+            raise RefusedError(429, f"{self.queued} rows are waiting already. Try again later.", retry_after=1)
+        self.queued += work.size
 
     async def read(self, function: Callable[[Learner], Any]) -> Any:
         """Run a function that reads the model, between two micro-batches."""
@@ -192,11 +192,6 @@ class Service:
         finally:
             with self._lock:
                 self._unsettled.discard(future)
-
-    @property
-    def queued(self) -> int:
-        """Rows on their way."""
-        return self._queued
 
     def down(self) -> RefusedError | None:
         """Tell why requests are refused; None if they are not."""

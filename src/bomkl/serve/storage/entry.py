@@ -43,16 +43,6 @@ class Entry:
     labels: list[Any]
     digest: bytes = ROOT
 
-    @property
-    def first_row(self) -> int:
-        """Rows in the log before this entry."""
-        return self.last_row - len(self.labels)
-
-    @property
-    def place(self) -> Place:
-        """The place after this entry."""
-        return Place(self.seq, self.last_row, self.digest)
-
 
 def link(before: bytes, seq: Any, last_row: Any, at: Any, body: Any) -> bytes:
     """Checksum of an entry and of all before it; b"" if the values are not of the types of an entry."""
