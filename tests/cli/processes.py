@@ -21,7 +21,8 @@ def in_a_process(*args, stdin=None, stdout=None, begin=lambda: None):
             os.dup2(null if file is None else file, number)
         os.closerange(3, 1000)
         sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background inherit that it is ignored
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background inherit that it is ignored,
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and those under nohup that this is
         begin()
         app([str(arg) for arg in args], standalone_mode=True)
     except SystemExit as done:
