@@ -7,6 +7,7 @@ the subject ``subject``, else to one with the name of the stream.
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
@@ -28,6 +29,7 @@ PARTITION = "0"
 _SETTINGS = ("subject", "start", "credentials")
 _SECONDS = 10.0  # for an answer of a server that is there
 _AT_ONCE = 1024  # messages asked for in one request
+_NO_MORE = ("", "404", "408")  # none, no messages, the time is over
 
 
 class _Client:
@@ -164,6 +166,8 @@ class NatsSource:
         self._client = _Client(url)
         self._subscription: Any = None
         self._renew = True  # whether the subscription must be made anew
+        self._arrived: list[Any] = []  # messages that nobody has fetched yet
+        self._asked, self._status, self._answered = 0, "", asyncio.Event()  # of the last request
         self._ahead: Future[list[Any]] | None = None  # the next messages, fetched while others are used
         self._next = 1
         self._delivered = 0  # messages that the subscription has given
@@ -196,7 +200,7 @@ class NatsSource:
     def poll(self, most: int, seconds: float) -> list[Record]:
         """Return the next messages."""
         most = min(most, _AT_ONCE)
-        fetching, self._ahead = self._ahead or self._fetch(most, seconds), None
+        fetching, self._ahead = self._ahead or self._client.begin(self._fetch(most, seconds)), None
         try:
             messages = self._client.wait(fetching, seconds + 60.0)
         except (NatsTimeoutError, TimeoutError, FutureTimeoutError):
@@ -225,28 +229,67 @@ class NatsSource:
         return found
 
     async def _fetch(self, most: int, seconds: float) -> list[Any]:
+        """Return what is there, else wait for a first message.
+
+        A fetch of nats-py waits for each message with a timer and two tasks, which takes longer than to read it.
+        """
         if self._renew:
-            if self._subscription is not None:
-                with suppress(NatsError, OSError):
-                    await self._subscription.unsubscribe()
-            settings = ConsumerConfig(
-                deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
-                opt_start_seq=self._next,
-                ack_policy=AckPolicy.NONE,
-                inactive_threshold=300.0,
-            )
-            subject = self._url.setting("subject", ">")
-            self._subscription = await self._client.stream.pull_subscribe(
-                subject, stream=self._url.topic, config=settings
-            )
-            self._renew, self._delivered = False, 0
-        try:
-            messages: list[Any] = await self._subscription.fetch(most, timeout=max(seconds, 0.05))
-        except (NatsTimeoutError, TimeoutError):
-            if (await self._subscription.consumer_info()).delivered.consumer_seq != self._delivered:
-                self._renew = True  # what was delivered did not come here
-            return []
+            await self._subscribe()
+        seconds = max(seconds, 0.05)
+        await self._ask(most, seconds, no_wait=True)
+        if not self._arrived:
+            await self._ask(1, seconds, expires=int(seconds * 1e9))
+        messages = self._arrived[:]
+        self._arrived.clear()
+        if not messages and (await self._info()).delivered.consumer_seq != self._delivered:
+            self._renew = True  # what was delivered did not come here
         return messages
+
+    async def _subscribe(self) -> None:
+        """Have a consumer that begins with the next message."""
+        if self._subscription is not None:
+            with suppress(NatsError, OSError):
+                await self._subscription.unsubscribe()
+        arrived = self._arrived = []  # anew: the old subscription may still add to its own
+
+        async def take(message: Any) -> None:
+            status = "" if message.data else (message.headers or {}).get("Status", "")
+            if status:
+                self._status = status
+            else:
+                arrived.append(message)
+            if status or len(arrived) >= self._asked:
+                self._answered.set()
+
+        stream = self._client.stream
+        settings = ConsumerConfig(
+            deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
+            opt_start_seq=self._next,
+            ack_policy=AckPolicy.NONE,
+            inactive_threshold=300.0,
+            filter_subject=self._url.setting("subject"),
+        )
+        self._consumer = (await stream.add_consumer(self._url.topic, settings)).name
+        self._inbox = self._client.connection.new_inbox()
+        self._subscription = await self._client.connection.subscribe(self._inbox, cb=take)
+        self._renew, self._delivered = False, 0
+
+    async def _ask(self, most: int, seconds: float, **how: Any) -> None:
+        """Ask for messages and wait until they, or the reason why there are no more, have come."""
+        self._asked, self._status = most, ""
+        self._answered.clear()
+        await self._client.connection.publish(
+            f"$JS.API.CONSUMER.MSG.NEXT.{self._url.topic}.{self._consumer}",
+            json.dumps({"batch": most, **how}).encode(),
+            reply=self._inbox,
+        )
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._answered.wait(), seconds)
+        if self._status not in _NO_MORE:
+            raise NatsError(f"nats: status {self._status}")
+
+    async def _info(self) -> Any:
+        return await self._client.stream.consumer_info(self._url.topic, self._consumer)
 
     def positions(self) -> Positions:
         """Return what comes next."""
