@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 
+from bomkl.streams.errors import KeptRows
 from bomkl.streams.labels import (
     MISSING,
     is_missing,
@@ -28,9 +29,9 @@ class Told(list):
 def read(reader, cells, keep=None, **known):
     """What a reader gives, which rows it keeps, and what it reports."""
     told = Told()
-    keep = np.ones(len(cells), dtype=bool) if keep is None else keep
-    read = reader(cells, Schema(1, **known), keep, "rows.csv", np.arange(10, 10 + len(cells)), told)
-    return read, keep.tolist(), told
+    rows = KeptRows("rows.csv", np.arange(10, 10 + len(cells)), told)
+    rows.mask = rows.mask if keep is None else keep
+    return reader(cells, Schema(1, **known), rows), rows.mask.tolist(), told
 
 
 def test_missing_values():

@@ -186,3 +186,11 @@ def test_arrow_columns_of_the_same_name(tmp_path):
     feather.write_feather(table, str(tmp_path / "rows.feather"))
     with pytest.raises(StreamError, match=r"the header names \['a'\] more than once"):
         list(open_stream(tmp_path / "rows.feather"))
+
+
+def test_a_column_that_no_row_of_a_block_has_is_a_missing_value(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"a": 1, "b": 2, "label": 0}\n{"a": 1, "label": 1}\n')
+    stream = open_stream(str(path), as_tables=True, missing="error", block_rows=1)
+    with pytest.raises(BadLineError, match=r"rows\.jsonl:2: column b: the value is missing"):
+        list(stream)

@@ -16,13 +16,11 @@ from sklearn.utils import murmurhash3_32
 
 from bomkl._support.stream_options import StreamOptions
 from bomkl._support.validation import nearest
-from bomkl.streams.errors import BadLineError, BadLines, StreamError
-from bomkl.streams.labels import Cells, Lines, is_missing, plain_numbers, read_numbers, to_number
+from bomkl.streams.errors import KeptRows, StreamError
+from bomkl.streams.labels import Cells, is_missing, plain_numbers, read_numbers, to_number
 from bomkl.streams.reading import listed
 from bomkl.streams.schema import Column, Kind, Schema
 from bomkl.tables import cells as cell_types
-
-Refuse = Callable[[str, int, str], None]
 
 
 def infer_column(name: str, cells: Cells, options: StreamOptions, file: str) -> Column:
@@ -81,32 +79,24 @@ def widen_column(column: Column, cells: Cells, options: StreamOptions, file: str
     return replace(column, values=column.values + tuple(new))
 
 
-def encode_columns(
-    cells: dict[str, Cells],
-    schema: Schema,
-    keep: NDArray[np.bool_],
-    file: str,
-    lines: Lines,
-    options: StreamOptions,
-    bad: BadLines,
-) -> Any:
+def encode_columns(cells: dict[str, Cells], schema: Schema, options: StreamOptions, rows: KeptRows) -> Any:
     """Matrix of a table's rows; dense, or CSR where columns are hashed."""
-    columns = _checked_columns(cells, schema, options, file)
-    refuse, missing = _reports(cells, keep, file, lines, options, bad)
-    dense = np.zeros((len(lines), schema.n_features - schema.buckets))
+    columns = _checked_columns(cells, schema, options, rows.file)
+    dense = np.zeros((len(rows.mask), schema.n_features - schema.buckets))
     hashed: list[sparse.csr_array] = []
     at = 0
     for column in columns:
         values = cells[column.name]
+        missing = partial(_missing, column.name, values, options, rows)
         if column.kind == "number":
-            numbers = read_numbers(values, partial(refuse, column.name), "not a number")
-            dense[:, at] = _finite(numbers, column.name, options, refuse, missing)
+            numbers = read_numbers(values, column.name, "not a number", rows)
+            dense[:, at] = _finite(numbers, column.name, values, options, rows)
             at += 1
         elif column.kind == "vocabulary":
             place = {value: at + position for position, value in enumerate(column.values)}
             for row, cell in enumerate(values):
                 if is_missing(cell):
-                    missing(row, column.name)
+                    missing(row)
                 elif (position := place.get(text_of(cell))) is not None:
                     dense[row, position] = 1.0
             at += len(column.values)
@@ -118,33 +108,23 @@ def encode_columns(
 
 
 def table_columns(
-    cells: dict[str, Cells],
-    schema: Schema,
-    keep: NDArray[np.bool_],
-    file: str,
-    lines: Lines,
-    options: StreamOptions,
-    bad: BadLines,
-    typed: bool,
+    cells: dict[str, Cells], schema: Schema, options: StreamOptions, rows: KeptRows, typed: bool
 ) -> dict[str, Cells]:
     """Columns of a table's rows: arrays of numbers and dates, and lists of cells with None for those that are missing.
 
     The model decides what a cell means that is not of the kind of its column.
     """
-    refuse, missing = _reports(cells, keep, file, lines, options, bad)
     found: dict[str, Cells] = {}
     for column in schema.columns or ():
         values = cells.get(column.name)
         if values is None:
-            values = [None] * len(lines)
+            values = [None] * len(rows.mask)
         if isinstance(values, np.ndarray) and values.dtype.kind == "M":
             found[column.name] = values
         elif column.kind == "number" and (numbers := _all_numbers(values, typed)) is not None:
-            found[column.name] = _finite(numbers, column.name, options, refuse, missing)
+            found[column.name] = _finite(numbers, column.name, values, options, rows)
         else:
-            found[column.name] = [
-                _cell(cell, row, column, options, typed, refuse, missing) for row, cell in enumerate(values)
-            ]
+            found[column.name] = [_cell(row, column, values, options, typed, rows) for row in range(len(values))]
     return found
 
 
@@ -159,18 +139,17 @@ def _all_numbers(cells: Cells, typed: bool) -> NDArray[np.float64] | None:
     return numbers
 
 
-def _cell(
-    cell: Any, row: int, column: Column, options: StreamOptions, typed: bool, refuse: Refuse, missing: Any
-) -> Any:
+def _cell(row: int, column: Column, cells: Cells, options: StreamOptions, typed: bool, rows: KeptRows) -> Any:
+    cell = cells[row]
     if cell is None or cell != cell or (not typed and is_missing(cell)):
-        missing(row, column.name)
+        _missing(column.name, cells, options, rows, row)
         fill = not isinstance(options.missing, str) and column.kind == "number"
         return options.missing if fill else None
     if column.kind == "number" and not typed and isinstance(cell, str):
         with suppress(ValueError):
             cell = to_number(cell)
     if isinstance(cell, int | float) and not isinstance(cell, bool) and not _is_finite(cell):
-        refuse(column.name, row, "not a finite number")
+        rows.refuse(row, "not a finite number", column.name, cells)
         return None
     return cell.strip() if isinstance(cell, str) else cell
 
@@ -198,49 +177,34 @@ def _checked_columns(cells: dict[str, Cells], schema: Schema, options: StreamOpt
     return columns
 
 
-def _reports(
-    cells: dict[str, Cells], keep: NDArray[np.bool_], file: str, lines: Lines, options: StreamOptions, bad: BadLines
-) -> tuple[Refuse, Callable[[int, str], None]]:
-    """Give what is to be done with a cell that cannot be read, and with one that is missing."""
-
-    def refuse(name: str, row: int, reason: str) -> None:
-        if keep[row]:
-            keep[row] = False
-            bad.report(BadLineError(file, int(lines[row]), reason, name, str(cells[name][row])))
-
-    def missing(row: int, name: str) -> None:
-        if options.missing == "error":
-            refuse(name, row, "the value is missing")
-        elif options.missing == "skip":
-            keep[row] = False
-
-    return refuse, missing
+def _missing(name: str, cells: Cells, options: StreamOptions, rows: KeptRows, row: int) -> None:
+    """Do with a row that lacks a value what the options say."""
+    if options.missing == "error":
+        rows.refuse(row, "the value is missing", name, cells)
+    elif options.missing == "skip":
+        rows.mask[row] = False
 
 
 def _finite(
-    numbers: NDArray[np.float64],
-    name: str,
-    options: StreamOptions,
-    refuse: Refuse,
-    missing: Callable[[int, str], None],
+    numbers: NDArray[np.float64], name: str, cells: Cells, options: StreamOptions, rows: KeptRows
 ) -> NDArray[np.float64]:
     if not np.isfinite(numbers).all():
-        for at in np.flatnonzero(np.isinf(numbers)):
-            refuse(name, int(at), "not a finite number")
-        for at in np.flatnonzero(np.isnan(numbers)):
-            missing(int(at), name)
+        for at in np.flatnonzero(np.isinf(numbers)).tolist():
+            rows.refuse(at, "not a finite number", name, cells)
+        for at in np.flatnonzero(np.isnan(numbers)).tolist():
+            _missing(name, cells, options, rows, at)
             if options.missing != "keep":
                 numbers[at] = 0.0 if isinstance(options.missing, str) else options.missing
     return numbers
 
 
-def _hashed(cells: Cells, name: str, buckets: int, missing: Callable[[int, str], None]) -> sparse.csr_array:
+def _hashed(cells: Cells, name: str, buckets: int, missing: Callable[[int], None]) -> sparse.csr_array:
     """One signed entry a row, at the bucket of the hash of "name=value" (Weinberger et al., 2009)."""
     places: dict[str, tuple[int, float]] = {}
     rows, columns, signs = [], [], []
     for row, cell in enumerate(cells):
         if is_missing(cell):
-            missing(row, name)
+            missing(row)
             continue
         text = text_of(cell)
         if text not in places:

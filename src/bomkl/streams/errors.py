@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from bomkl._support.limits import MOST_CLASSES
 
 _SHOWN = 80  # characters of the offending text that a message repeats
@@ -68,6 +72,31 @@ class BadLines:
             raise bad
         self.count += 1
         self.first = self.first or bad
+
+
+class KeptRows:
+    """Which rows of a file are kept: one that cannot be read is reported, once, and struck.
+
+    Parameters
+    ----------
+    file : str
+        Name of the source.
+    lines : sequence of int
+        Line of each row.
+    bad : BadLines
+        What a bad line leads to.
+    """
+
+    def __init__(self, file: str, lines: Any, bad: BadLines) -> None:
+        self.file, self._lines, self._bad = file, lines, bad
+        self.mask = np.ones(len(lines), dtype=bool)
+
+    def refuse(self, row: int, reason: str, column: str | None = None, cells: Any = None) -> None:
+        """Strike a row, because of its cell of a column."""
+        if self.mask[row]:
+            self.mask[row] = False
+            text = None if cells is None else str(cells[row])
+            self._bad.report(BadLineError(self.file, int(self._lines[row]), reason, column, text))
 
 
 def check_number_of_classes(name: str, n_classes: int) -> None:

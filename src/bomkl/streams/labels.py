@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bomkl.streams.errors import BadLineError, BadLines
+from bomkl.streams.errors import KeptRows
 from bomkl.streams.schema import LabelKind, Schema
 
 MISSING = frozenset({"", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"})
@@ -69,36 +69,30 @@ def label_kind(cells: Cells) -> LabelKind:
     return "number"
 
 
-def read_labels(
-    cells: Cells, schema: Schema, keep: NDArray[np.bool_], file: str, lines: Lines, bad: BadLines
-) -> NDArray[Any]:
-    """Labels of all rows; rows whose label cannot be used are reported and struck from `keep`."""
-    refuse = _refuser(cells, schema.label, keep, file, lines, bad)
+def read_labels(cells: Cells, schema: Schema, rows: KeptRows) -> NDArray[Any]:
+    """Labels of all rows; those whose label cannot be used are refused."""
     y: NDArray[Any]
     if schema.label_kind == "string":
         y = np.array(["" if is_missing(cell) else str(cell) for cell in cells])
         present = y != ""
     else:
-        y = read_numbers(cells, refuse, "the label is not a number")
+        y = read_numbers(cells, schema.label, "the label is not a number", rows)
         present = ~np.isnan(y)
-        for row in np.flatnonzero(np.isinf(y)):
-            refuse(int(row), "the label is not a finite number")
-    for row in np.flatnonzero(~present):
-        refuse(int(row), "the label is missing")
+        for row in np.flatnonzero(np.isinf(y)).tolist():
+            rows.refuse(row, "the label is not a finite number", schema.label, cells)
+    for row in np.flatnonzero(~present).tolist():
+        rows.refuse(row, "the label is missing", schema.label, cells)
     if schema.classes is not None:
-        for row in np.flatnonzero(~np.isin(y, np.array(schema.classes)) & keep):
-            refuse(int(row), f"the label is none of the classes {list(schema.classes)}")
+        for row in np.flatnonzero(~np.isin(y, np.array(schema.classes)) & rows.mask).tolist():
+            rows.refuse(row, f"the label is none of the classes {list(schema.classes)}", schema.label, cells)
     return y
 
 
-def read_weights(
-    cells: Cells, schema: Schema, keep: NDArray[np.bool_], file: str, lines: Lines, bad: BadLines
-) -> NDArray[np.float64]:
-    """Weights of all rows; rows whose weight cannot be used are reported and struck from `keep`."""
-    refuse = _refuser(cells, schema.weight, keep, file, lines, bad)
-    weights = read_numbers(cells, refuse, "the weight is not a number")
-    for row in np.flatnonzero(~(np.isfinite(weights) & (weights >= 0))):
-        refuse(int(row), "the weight must be a finite number >= 0")
+def read_weights(cells: Cells, schema: Schema, rows: KeptRows) -> NDArray[np.float64]:
+    """Weights of all rows; those whose weight cannot be used are refused."""
+    weights = read_numbers(cells, schema.weight, "the weight is not a number", rows)
+    for row in np.flatnonzero(~(np.isfinite(weights) & (weights >= 0))).tolist():
+        rows.refuse(row, "the weight must be a finite number >= 0", schema.weight, cells)
     return weights
 
 
@@ -109,20 +103,7 @@ def whole_if_possible(y: NDArray[Any]) -> NDArray[Any]:
     return y
 
 
-def _refuser(
-    cells: Cells, column: str | None, keep: NDArray[np.bool_], file: str, lines: Lines, bad: BadLines
-) -> Callable[[int, str], None]:
-    """Return what reports a row whose cell cannot be used, once, and strikes it from `keep`."""
-
-    def refuse(row: int, reason: str) -> None:
-        if keep[row]:
-            keep[row] = False
-            bad.report(BadLineError(file, int(lines[row]), reason, column=column, text=str(cells[row])))
-
-    return refuse
-
-
-def read_numbers(cells: Cells, refuse: Callable[[int, str], None], reason: str) -> NDArray[np.float64]:
+def read_numbers(cells: Cells, column: str | None, reason: str, rows: KeptRows) -> NDArray[np.float64]:
     """Read the number of each cell, NaN where it is missing; what is no number is refused, and NaN as well."""
     numbers = plain_numbers(cells)
     if numbers is not None:
@@ -132,5 +113,5 @@ def read_numbers(cells: Cells, refuse: Callable[[int, str], None], reason: str) 
         try:
             y[row] = to_number(cell)
         except (ValueError, TypeError):
-            refuse(row, reason)
+            rows.refuse(row, reason, column, cells)
     return y

@@ -21,7 +21,7 @@ from bomkl.streams.columns import (
     table_columns,
     widen_column,
 )
-from bomkl.streams.errors import BadLineError, BadLines, StreamError
+from bomkl.streams.errors import BadLines, KeptRows, StreamError
 from bomkl.streams.labels import Cells, Lines, is_missing, label_kind, read_labels, read_weights, whole_if_possible
 from bomkl.streams.reading import listed
 from bomkl.streams.schema import Column, Schema
@@ -116,9 +116,9 @@ class Matrix:
                     f"{self.file}: columns have no names here. The '{setting}' parameter of open_stream must be left "
                     f"out. Got {told!r} instead."
                 )
-        keep = np.ones(self.X.shape[0], dtype=bool)
-        X = self._sparse(schema, keep, bad) if self._is_sparse else self._dense(schema, keep, options, bad)
-        return _finish(X, self.label_cells, None, schema, keep, self.file, self.lines, options, bad)
+        rows = KeptRows(self.file, self.lines, bad)
+        X = self._sparse(schema, rows) if self._is_sparse else self._dense(schema, options, rows)
+        return _finish(X, self.label_cells, None, schema, options, rows)
 
     def split(self, row: int) -> tuple[Matrix | None, Matrix]:
         """Cut before a row."""
@@ -143,23 +143,20 @@ class Matrix:
     def _is_sparse(self) -> bool:
         return bool(sparse.issparse(self.X))
 
-    def _sparse(self, schema: Schema, keep: NDArray[np.bool_], bad: BadLines) -> Any:
+    def _sparse(self, schema: Schema, rows: KeptRows) -> Any:
+        keep = rows.mask
         if self._width() > schema.n_features:
             for row in range(self.X.shape[0]):
                 largest = self.X.indices[self.X.indptr[row] : self.X.indptr[row + 1]].max(initial=0)
                 if largest >= schema.n_features:
-                    keep[row] = False
-                    reason = f"feature {largest + 1} is beyond the {schema.n_features} that were told or found"
-                    bad.report(BadLineError(self.file, int(self.lines[row]), reason))
+                    rows.refuse(row, f"feature {largest + 1} is beyond the {schema.n_features} that were told or found")
             X = self.X[keep]
             # The struck rows stay as empty ones, so that row numbers go on meaning the same.
             starts = np.concatenate([[0], np.cumsum(np.where(keep, np.diff(self.X.indptr), 0))])
             return sparse.csr_array((X.data, X.indices, starts), shape=(len(keep), schema.n_features))
         return sparse.csr_array((self.X.data, self.X.indices, self.X.indptr), shape=(len(keep), schema.n_features))
 
-    def _dense(
-        self, schema: Schema, keep: NDArray[np.bool_], options: StreamOptions, bad: BadLines
-    ) -> NDArray[np.float64]:
+    def _dense(self, schema: Schema, options: StreamOptions, rows: KeptRows) -> NDArray[np.float64]:
         if self.X.shape[1] != schema.n_features:
             raise StreamError(f"{self.file}: rows have {self.X.shape[1]} features, but {schema.n_features} are needed")
         X = np.array(self.X, dtype=np.float64)
@@ -167,11 +164,10 @@ class Matrix:
             missing = np.isnan(X[row, column])
             if missing and not isinstance(options.missing, str):
                 X[row, column] = options.missing
-            elif keep[row]:
-                keep[row] = False
-                if not (missing and options.missing == "skip"):
-                    reason = "the value is missing" if missing else "not a finite number"
-                    bad.report(BadLineError(self.file, int(self.lines[row]), reason, column=str(column)))
+            elif missing and options.missing == "skip":
+                rows.mask[row] = False
+            else:
+                rows.refuse(row, "the value is missing" if missing else "not a finite number", str(column))
         return X
 
 
@@ -211,11 +207,7 @@ class Table:
     def widen(self, schema: Schema, options: StreamOptions) -> Schema:
         """Make room in a schema."""
         if options.as_tables:
-            columns = (
-                decide_column(each, self.cells[each.name], options, self.typed) if each.name in self.cells else each
-                for each in schema.columns or ()
-            )
-            return replace(schema, columns=tuple(columns))
+            return self._decided(schema, options, slice(None))
         known = {column.name: column for column in schema.columns or ()}
         other = {self.label, self.weight, *options.ignore}
         for name in self.cells:
@@ -257,22 +249,22 @@ class Table:
     def encode(self, schema: Schema, options: StreamOptions, bad: BadLines) -> Rows:
         """Turn the rows into features and labels."""
         schema = replace(schema, label=self.label or schema.label, weight=self.weight or schema.weight)
-        keep = np.ones(len(self.lines), dtype=bool)
+        rows = KeptRows(self.file, self.lines, bad)
         X: Any
         if options.as_tables:
             if schema.columns is None:
                 raise StreamError(f"{self.file}: is a table, but features without names are needed")
             if not self.ragged:
                 self._note_absent(schema, options)
-            X = table_columns(self.cells, schema, keep, self.file, self.lines, options, bad, self.typed)
+            X = table_columns(self.cells, schema, options, rows, self.typed)
         else:
             cells = self.cells
             if self.ragged:
                 absent: Cells = [None] * len(self.lines)
                 cells = cells | {column.name: absent for column in schema.columns or () if column.name not in cells}
-            X = encode_columns(cells, schema, keep, self.file, self.lines, options, bad)
+            X = encode_columns(cells, schema, options, rows)
         weights = None if self.weight is None else self.cells[self.weight]
-        return _finish(X, self.label_cells, weights, schema, keep, self.file, self.lines, options, bad)
+        return _finish(X, self.label_cells, weights, schema, options, rows)
 
     def _note_absent(self, schema: Schema, options: StreamOptions) -> None:
         """Warn of columns that a file does not have, whose values are missing then."""
@@ -299,32 +291,27 @@ class Table:
 
     def decide(self, schema: Schema, options: StreamOptions) -> Schema:
         """Take columns for what their value in the first row is."""
+        return self._decided(schema, options, slice(1))
+
+    def _decided(self, schema: Schema, options: StreamOptions, rows: slice) -> Schema:
         columns = tuple(
-            decide_column(each, self.cells[each.name][:1], options, self.typed) if each.name in self.cells else each
+            decide_column(each, self.cells[each.name][rows], options, self.typed) if each.name in self.cells else each
             for each in schema.columns or ()
         )
         return replace(schema, columns=columns)
 
 
 def _finish(
-    X: Any,
-    cells: Cells | None,
-    weights: Cells | None,
-    schema: Schema,
-    keep: NDArray[np.bool_],
-    file: str,
-    lines: Lines,
-    options: StreamOptions,
-    bad: BadLines,
+    X: Any, cells: Cells | None, weights: Cells | None, schema: Schema, options: StreamOptions, rows: KeptRows
 ) -> Rows:
     """Read labels and weights, and leave out the rows that were struck."""
-    y, weight = None, None
+    y, weight, keep = None, None, rows.mask
     if options.labels:
         if cells is None:
-            raise StreamError(f"{file}: there are no labels")
-        y = read_labels(cells, schema, keep, file, lines, bad)
+            raise StreamError(f"{rows.file}: there are no labels")
+        y = read_labels(cells, schema, rows)
         if weights is not None:
-            weight = read_weights(weights, schema, keep, file, lines, bad)
+            weight = read_weights(weights, schema, rows)
     if not keep.all():
         y, weight = (None if each is None else each[keep] for each in (y, weight))
         X = {name: _kept(column, keep) for name, column in X.items()} if isinstance(X, dict) else X[keep]
