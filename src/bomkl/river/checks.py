@@ -11,7 +11,7 @@ import numpy as np
 from bomkl.tables.cells import is_gap
 
 
-def number(name: Any, value: Any, may_miss: bool = False) -> float:
+def number(name: Any, value: Any, may_miss: bool) -> float:
     """Read the number of a feature; NaN for a missing value where there may be one."""
     if may_miss and is_gap(value):
         return math.nan
@@ -35,13 +35,13 @@ def is_number(value: Any) -> bool:
         return False
 
 
-def check_numbers(x: Mapping[Any, Any], may_miss: bool = False) -> None:
+def check_numbers(x: Mapping[Any, Any], may_miss: bool) -> None:
     """Refuse a row before anything is learned from it, its names included."""
     for name, value in x.items():
         number(name, value, may_miss)
 
 
-def check_frame(X: Any, may_miss: bool = False) -> None:
+def check_frame(X: Any, may_miss: bool) -> None:
     """Refuse rows before anything is learned from them."""
     for name in X.columns:
         for value in X[name]:
@@ -65,10 +65,7 @@ def check_label(label: Any) -> None:
 
 def number_to_predict(value: Any) -> float:
     """Read the number that is to be predicted."""
-    try:
-        found = math.nan if isinstance(value, str | bytes) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        found = math.nan
+    found = _float(value)
     if not math.isfinite(found):
         raise ValueError(f"The target y must be a finite number. Got {value!r} instead; leave such rows out.")
     return found
@@ -84,11 +81,16 @@ def weights_of(w: Any, n_rows: int) -> list[float] | None:
     return [_weight(each) for each in given]
 
 
-def _weight(value: Any) -> float:
+def _float(value: Any) -> float:
+    """Read a number; NaN for what is none, and for texts that look like one."""
     try:
-        found = math.nan if isinstance(value, str | bytes) else float(value)
+        return math.nan if isinstance(value, str | bytes) else float(value)
     except (TypeError, ValueError, OverflowError):
-        found = math.nan
+        return math.nan
+
+
+def _weight(value: Any) -> float:
+    found = _float(value)
     if not 0 <= found < math.inf:
         raise ValueError(f"The weight w must be a finite number from 0. Got {value!r} instead.")
     return found
