@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "auto/pool_kernels.hpp"
+#include "auto/sorted_place.hpp"
 
 namespace bomkl::automatic {
 
@@ -66,7 +67,7 @@ inline void normal_scores(const double* x, std::size_t n, std::size_t d, const d
         const double* end = begin + length;
         for (std::size_t t = 0; t < n; ++t) {
             const double value = x[t * d + j];
-            const double* low = std::lower_bound(begin, end, value);
+            const double* low = begin + count_below(begin, length, value);
             const double* high = low != end && *low == value ? std::upper_bound(low, end, value) : low;
             out[t * d + j] = float((table[(low - begin) + (high - begin)] - mean[j]) / deviation[j]);
         }

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "auto/sorted_place.hpp"
+
 namespace bomkl::automatic {
 
 // Codes up to the cut go to node `next`, larger ones to `next + 1`. A leaf has split -1 and its number as `next`.
@@ -65,8 +67,9 @@ inline bool sound(const Node* nodes, std::size_t n, const std::int32_t* roots, s
 inline void code_rows(const double* x, std::size_t n, std::size_t d, const double* cuts, const std::int64_t* starts,
                       std::uint8_t* out) {
     for (std::size_t j = 0; j < d; ++j) {
-        const double *begin = cuts + starts[j], *end = cuts + starts[j + 1];
-        for (std::size_t t = 0; t < n; ++t) out[t * d + j] = std::uint8_t(std::lower_bound(begin, end, x[t * d + j]) - begin);
+        const double* of_column = cuts + starts[j];
+        const auto length = std::size_t(starts[j + 1] - starts[j]);
+        for (std::size_t t = 0; t < n; ++t) out[t * d + j] = std::uint8_t(count_below(of_column, length, x[t * d + j]));
     }
 }
 
