@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <numeric>
 #include <vector>
 
@@ -32,8 +33,8 @@ struct BoostedTrees {
 class Booster {
 public:
     Booster(Sample sample, const Boosting& settings, std::uint64_t seed)
-        : s_(std::move(sample)), with_(settings), draw_(seed, 0), rows_(s_.n), scratch_(s_.n), gradient_(s_.n),
-          curvature_(s_.n), f_(std::size_t(s_.n) * s_.outputs), p_(f_.size()) {}
+        : s_(std::move(sample)), with_(settings), draw_(seed, 0), rows_(s_.n), scratch_(s_.n),
+          f_(std::size_t(s_.n) * s_.outputs), p_(f_.size()) {}
 
     int trees() const { return with_.rounds * s_.outputs; }
     int grown() const { return int(out_.roots.size()); }
@@ -60,8 +61,8 @@ public:
     }
 
     std::size_t bytes() const {
-        return s_.columns.size() + binned_.size() + 8 * rows_.size() + 8 * gradient_.size() + 16 * f_.size() +
-               sizeof(Bin) * histograms_.size() + sizeof(Node) * out_.nodes.size() + sizeof(float) * out_.values.size();
+        return s_.columns.size() + records_.size() + 8 * rows_.size() + 16 * f_.size() + sizeof(Bin) * histograms_.size() +
+               sizeof(Node) * out_.nodes.size() + sizeof(float) * out_.values.size();
     }
 
     const BoostedTrees& result() const { return out_; }
@@ -70,6 +71,9 @@ private:
     static constexpr int kBins = 64;
     typedef float Bin __attribute__((vector_size(16)));  // sums of gradients, curvatures and ones, added in one instruction
     enum { sum_g, sum_h, sum_n };
+    struct Derivatives {
+        float gradient, curvature;
+    };
     struct Leaf {
         int node, begin, end, slot = 0;
         double G = 0, H = 0;
@@ -90,7 +94,8 @@ private:
             shift_.push_back(*high < kBins ? 0 : *high < 2 * kBins ? 1 : 2);
             sizes_.push_back((*high >> shift_.back()) + 1);
         } else {
-            binned_.resize(std::size_t(s_.n) * columns_.size());
+            stride_ = sizeof(Derivatives) + columns_.size();
+            records_.resize(std::size_t(s_.n) * stride_);
             go_to(Phase::bin);
         }
     }
@@ -98,7 +103,7 @@ private:
     void bin_column() {
         const std::size_t kept = columns_.size(), c = std::size_t(at_++);
         if (c < kept) {
-            for (int t = 0; t < s_.n; ++t) binned_[t * kept + c] = std::uint8_t(s_.column(columns_[c])[t] >> shift_[c]);
+            for (int t = 0; t < s_.n; ++t) codes(t)[c] = std::uint8_t(s_.column(columns_[c])[t] >> shift_[c]);
         } else {
             start();
             go_to(Phase::pull);
@@ -138,11 +143,19 @@ private:
             double g = p_[at] - s_.y[at], h = 1;
             if (s_.task == Task::huber) g = std::clamp(g, -kHuber, kHuber);
             if (!is_regression(s_.task)) h = std::max(p_[at] * (1 - p_[at]), 1e-6);
-            gradient_[t] = float(s_.weight[t] * g);
-            curvature_[t] = float(s_.weight[t] * h);
+            const Derivatives of{float(s_.weight[t] * g), float(s_.weight[t] * h)};
+            std::memcpy(record(t), &of, sizeof(Derivatives));
         }
         at_ = end;
         if (end == s_.n) plant();
+    }
+
+    std::uint8_t* record(int t) { return records_.data() + std::size_t(t) * stride_; }
+    std::uint8_t* codes(int t) { return record(t) + sizeof(Derivatives); }
+    Derivatives derivatives(int t) {
+        Derivatives found;
+        std::memcpy(&found, record(t), sizeof(Derivatives));
+        return found;
     }
 
     // Columns that this tree may use, in order, and where the bins of each begin in a histogram.
@@ -160,23 +173,25 @@ private:
 
     Bin* bins(int slot) { return histograms_.data() + std::size_t(slot) * first_bin_.back(); }
 
-    // Row by row, so that one after another goes to different bins and need not wait for the sum before.
-    void count(const Leaf& leaf) {
-        std::fill(bins(leaf.slot), bins(leaf.slot) + first_bin_.back(), Bin{});
-        count(leaf, leaf.begin, leaf.end);
-    }
-    void count(const Leaf& leaf, int begin, int end) {
+    // Row by row, so that one after another goes to different bins and need not wait for the sum before. Rows of a small leaf
+    // lie far apart: each is fetched a while before it is needed.
+    void count(Leaf& leaf, int begin, int end) {
         Bin* all = bins(leaf.slot);
-        const std::size_t kept = columns_.size(), used = used_.size();
+        const std::size_t used = used_.size();
+        const bool every = used == columns_.size();
+        double G = leaf.G, H = leaf.H;
         for (int i = begin; i < end; ++i) {
-            const int r = rows_[i];
-            const std::uint8_t* codes = binned_.data() + r * kept;
-            const Bin row{gradient_[r], curvature_[r], 1.0f, 0.0f};
-            if (used == kept)
-                for (std::size_t c = 0; c < used; ++c) all[first_bin_[c] + codes[c]] += row;
+            if (i + kAhead < end) __builtin_prefetch(record(rows_[i + kAhead]));
+            const Derivatives of = derivatives(rows_[i]);
+            const std::uint8_t* from = codes(rows_[i]);
+            G += double(of.gradient), H += double(of.curvature);
+            const Bin row{of.gradient, of.curvature, 1.0f, 0.0f};
+            if (every)
+                for (std::size_t c = 0; c < used; ++c) all[first_bin_[c] + from[c]] += row;
             else
-                for (std::size_t c = 0; c < used; ++c) all[first_bin_[c] + codes[used_[c]]] += row;
+                for (std::size_t c = 0; c < used; ++c) all[first_bin_[c] + from[used_[c]]] += row;
         }
+        leaf.G = G, leaf.H = H;
     }
 
     bool may_be_split(const Leaf& leaf) const { return leaf.rows() >= 2 * with_.least_rows && !used_.empty(); }
@@ -217,9 +232,11 @@ private:
         return divide_rows(rows_, leaf.begin, leaf.end, scratch_, [&](int r) { return codes[r] >> shift_[c] <= leaf.bin; });
     }
 
-    void add_up(Leaf& leaf) const { add_up(leaf, leaf.begin, leaf.end); }
-    void add_up(Leaf& leaf, int begin, int end) const {
-        for (int i = begin; i < end; ++i) leaf.G += gradient_[rows_[i]], leaf.H += curvature_[rows_[i]];
+    void add_up(Leaf& leaf) {
+        for (int i = leaf.begin; i < leaf.end; ++i) {
+            const Derivatives of = derivatives(rows_[i]);
+            leaf.G += double(of.gradient), leaf.H += double(of.curvature);
+        }
     }
 
     // Makes two leaves of one. Only the smaller of them is counted: what the larger has is the rest.
@@ -233,13 +250,18 @@ private:
         const bool left_is_smaller = left.rows() <= right.rows();
         Leaf& small = left_is_smaller ? left : right;
         Leaf& large = left_is_smaller ? right : left;
-        add_up(small);
-        large.G = old.G - small.G;
-        large.H = old.H - small.H;
         small.slot = int(leaves_.size());
         large.slot = old.slot;
-        if (may_be_split(large) && small.slot + 1 < with_.leaves) {
-            count(small);
+        const bool goes_on = may_be_split(large) && small.slot + 1 < with_.leaves;
+        if (goes_on) {
+            std::fill(bins(small.slot), bins(small.slot) + first_bin_.back(), Bin{});
+            count(small, small.begin, small.end);
+        } else {
+            add_up(small);
+        }
+        large.G = old.G - small.G;
+        large.H = old.H - small.H;
+        if (goes_on) {
             for (Bin *a = bins(large.slot), *end = a + first_bin_.back(), *b = bins(small.slot); a < end; ++a, ++b) *a -= *b;
             find_split(small);
             find_split(large);
@@ -262,7 +284,6 @@ private:
     void count_some() {
         Leaf& root = leaves_[0];
         const int end = std::min(s_.n, at_ + kPiece * 8 / (int(used_.size()) + 1) + 1);
-        add_up(root, at_, end);
         count(root, at_, end);
         at_ = end;
         if (end < s_.n) return;
@@ -293,6 +314,7 @@ private:
     }
 
     static constexpr double kLeastCurvature = 1e-3, kLeastGain = 1e-9, kLargestStep = 1e6;
+    static constexpr int kAhead = 16;       // rows between fetching a record and using it
     static constexpr int kPiece = 1 << 18;  // rows that a step looks at, of one output
     Sample s_;
     const Boosting with_;
@@ -300,10 +322,10 @@ private:
     Phase phase_ = Phase::look;
     int at_ = 0, root_ = 0;  // how far the phase is, and the first node of the tree
     std::vector<int> rows_, scratch_;
-    std::vector<float> gradient_, curvature_;
     std::vector<double> f_, p_;
     std::vector<int> columns_, shift_, sizes_;  // columns that are not constant, what turns their codes into bins, and how many
-    std::vector<std::uint8_t> binned_;          // (n, those columns)
+    std::vector<std::uint8_t> records_;         // of each row its derivatives, then its bins of those columns
+    std::size_t stride_ = 0;                    // bytes of a record
     std::vector<int> used_, first_bin_;
     std::vector<Bin> histograms_;
     std::vector<Leaf> leaves_;
