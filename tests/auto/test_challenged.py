@@ -1,5 +1,6 @@
 """A new learner takes over after a sudden change: whatever the split, and across files."""
 
+import itertools
 import pickle
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor
+from bomkl.auto.drift import challenged
 from bomkl.auto.drift.challenged import ChallengedLearner
 
 
@@ -133,3 +135,29 @@ def test_a_model_saved_at_the_very_row_of_a_change_goes_on_as_if_it_had_not_been
     copy = pickle.loads(pickle.dumps(model))
     assert_array_equal(copy.score_and_learn(X[at:], y[at:]), model.score_and_learn(X[at:], y[at:]))
     assert copy.drift_ == model.drift_
+
+
+@pytest.mark.parametrize("size", [1500, 37])
+def test_after_each_challenger_that_lost_there_is_none_for_twice_as_long(monkeypatch, size):
+    begun = []  # row counts after which challengers began
+    next_change = ChallengedLearner._next_change
+
+    def noted(self, n, at):
+        found = next_change(self, n, at)
+        begun.extend([] if found is None else [self.seen - n + found])
+        return found
+
+    monkeypatch.setattr(ChallengedLearner, "_next_change", noted)
+    monkeypatch.setattr(challenged, "PATIENCE", 20)
+    monkeypatch.setattr(challenged, "REST", 50)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6000, 3))
+    y = (X[:, 0] > 0).astype(int)
+    noise = np.arange(6000) % 300 > 200  # of which nothing can be learned
+    y[noise] = rng.integers(2, size=noise.sum())
+    model = AutoMKLClassifier(budget=50, random_state=0)
+    for begin in range(0, 6000, size):
+        model.partial_fit(X[begin : begin + size], y[begin : begin + size], classes=[0, 1])
+    assert layer(model).lost == len(begun) > 3
+    for losses, (one, next_one) in enumerate(itertools.pairwise(begun), 1):
+        assert next_one - one >= 20 + 50 * 2**losses

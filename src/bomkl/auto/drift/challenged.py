@@ -24,6 +24,7 @@ from bomkl.auto.task import Task
 
 _LARGEST = 15.0  # largest loss of a row
 _LARGEST_SQUARE = 1e290  # of an error; the sum of as many as there can be is a number
+REST = 1000  # rows without a challenger after the first that lost; twice as many after each further one
 _AT_ONCE = 1024  # rows learned from at a time
 _MOST_EVENTS = 256
 
@@ -51,6 +52,8 @@ class ChallengedLearner:
         self.challenger: RowLearner | None = None
         self.losses = np.zeros(2)  # of the learner within and of the challenger, since it began
         self.age = 0
+        self.lost = 0  # challengers in a row that did not win
+        self.rests_until = 0  # row count before which none begins
         self.past: list[dict[str, Any]] = []  # changes that learners before the one within noticed
 
     @property
@@ -153,6 +156,8 @@ class ChallengedLearner:
             if won:
                 out[at:] = beside[at:]
                 self._take_over(self.seen - n + at)
+            self.lost = 0 if won else self.lost + 1
+            self.rests_until = 0 if won else self.seen - n + at + REST * 2**self.lost
             self.challenger, beside = None, None
             self.losses, self.age = np.zeros(2), 0
         return out
@@ -163,7 +168,7 @@ class ChallengedLearner:
         if experts is None:
             return None
         first = self.inner.seen - n  # below zero for a challenger that has taken over: it has not seen all of them
-        found = experts.sudden_since(first + at)
+        found = experts.sudden_since(max(first + at, self.rests_until - (self.seen - self.inner.seen)))
         return int(found[0] - first) if found else None
 
     def _new_challenger(self) -> RowLearner:
@@ -205,6 +210,8 @@ class ChallengedLearner:
             "seen": self.seen,
             "losses": self.losses,
             "age": self.age,
+            "lost": self.lost,
+            "rests_until": self.rests_until,
             "past": self.past,
         }
 
@@ -222,6 +229,8 @@ class ChallengedLearner:
             learner.challenger = made
         learner.losses = saved.array("losses", (2,), np.float64, *SUMS)
         learner.age = saved.integer("age", 0, PATIENCE)
+        learner.lost = saved.integer("lost", 0, 62)  # they double, so there cannot be more
+        learner.rests_until = saved.integer("rests_until", 0)
         experts = len(expert_names(learner.task.is_regression))
         for event in saved.parts("past", _MOST_EVENTS):
             found: dict[str, Any] = {"row": event.integer("row", 0, learner.seen), "sudden": event.flag("sudden")}
