@@ -167,6 +167,15 @@ def test_a_thousand_new_classes_in_one_call():
     assert_allclose(model.predict_proba(X[:9]).sum(axis=1), 1)
 
 
+def test_kernels_rest_from_the_first_row_on_beside_many_classes_that_are_declared():
+    X, y = clouds(300, 200, 6)
+    model = AutoMKLClassifier(40, random_state=0).partial_fit(X, y, classes=range(300))
+    assert layer(model).rests
+    assert layer(model).inner.seen == 0
+    again = pickle.loads(pickle.dumps(model))
+    assert_array_equal(again.score_and_learn(X, y), model.score_and_learn(X, y))
+
+
 def test_two_classes_have_no_class_means_until_a_third_comes():
     X, y = clouds(3, 200)
     model = AutoMKLClassifier(40, random_state=0).partial_fit(X, y % 2)

@@ -72,6 +72,7 @@ class SimpleLearner:
         self.known = np.full(self.n_classes, inner.seen > 0)  # classes of which a row was seen
         if self.n_classes > 2 and columns <= WIDEST:
             self._begin(ClassMeans.of(columns, self.n_classes))
+            self._rest_beyond_most_classes()
 
     @property
     def task(self) -> Task:
@@ -142,8 +143,7 @@ class SimpleLearner:
         """Make room for a class that has not been seen before."""
         self.n_classes += 1
         self.known = np.append(self.known, False)
-        if self.models and self.n_classes > self._most_classes():
-            self._rest()
+        self._rest_beyond_most_classes()
         if not self.rests:
             self.inner.add_class()
         for each in self.models:
@@ -162,9 +162,10 @@ class SimpleLearner:
         fork.first = list(self.first)
         return fork
 
-    def _most_classes(self) -> int:
-        """Classes beyond which stored rows are too few for each of them."""
-        return max(self.settings.budget // ROWS_A_CLASS, 2 * MANY_CLASSES)
+    def _rest_beyond_most_classes(self) -> None:
+        """Let the learner within the layer rest where its stored rows are too few for each class."""
+        if self.models and self.n_classes > max(self.settings.budget // ROWS_A_CLASS, 2 * MANY_CLASSES):
+            self._rest()
 
     def _rows_to_event(self) -> int:
         events = [self._begins_at, *(budgets * self.settings.budget for budgets in (REST_AT, PRUNE_AT))]
