@@ -17,7 +17,7 @@ from bomkl._support.validation import check_as_many, check_class_weights, parame
 from bomkl.auto.build import with_another_class
 from bomkl.auto.device import on_host
 from bomkl.auto.estimators.estimator import AutoEstimator
-from bomkl.auto.estimators.labels import alike, in_order, label_codes, pieces
+from bomkl.auto.estimators.labels import alike, are_plain, in_order, label_codes, pieces
 from bomkl.auto.features.geometry import Float
 from bomkl.auto.learner import Learner
 from bomkl.auto.parallel import Mapper
@@ -128,10 +128,11 @@ class ClassLearning(AutoEstimator):
     def _row_target(self, y: Any) -> float | None:
         """Place of a label in the order of their coming; None where it is new or no label."""
         known = self._labels.tolist()
-        return known.index(y) if isinstance(y, str | int | np.integer) and y in known else None
+        plain = isinstance(y, str | int | np.integer) or (isinstance(y, float) and self._labels.dtype.kind == "f")
+        return known.index(y) if plain and y in known else None
 
     def _single_target(self, y: NDArray[Any]) -> float | None:
-        plain = self.class_weight is None and y.dtype == self._labels.dtype and y.dtype.kind in "biu"
+        plain = self.class_weight is None and are_plain(y, self._labels)
         return self._row_target(y.item()) if plain else None
 
     def _row_scores(self, scores: float | Float) -> Any:
@@ -213,12 +214,7 @@ class ClassLearning(AutoEstimator):
         """Codes of labels where nothing has to be found out about the rows; otherwise None."""
         if self.verbose or self.class_weight is not None or not self._is_plain(X):
             return None
-        if (
-            type(y) is not np.ndarray
-            or y.shape != X.shape[:1]
-            or y.dtype != self._labels.dtype
-            or y.dtype.kind not in "biu"
-        ):
+        if type(y) is not np.ndarray or y.shape != X.shape[:1] or not are_plain(y, self._labels):
             return None
         codes = label_codes(y, self._labels)
         return None if codes.min() < 0 else codes

@@ -75,6 +75,18 @@ def label_codes(y: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]:
     return codes.astype(np.intp)
 
 
+def are_plain(y: NDArray[Any], known: NDArray[Any]) -> bool:
+    """Tell whether labels are of a type that can be compared with the known ones as they are.
+
+    Examples
+    --------
+    >>> are_plain(np.array([1], dtype=np.int8), np.array([0, 1])), are_plain(np.array([True]), np.array([0, 1]))
+    (True, False)
+    """
+    kinds = y.dtype.kind + known.dtype.kind
+    return (kinds in ("bb", "ff") or set(kinds) <= set("iu")) and np.can_cast(y.dtype, known.dtype)
+
+
 def pieces(codes: NDArray[np.intp], counted: NDArray[np.bool_], known: int) -> Iterator[tuple[int, int, str]]:
     """Cut rows where a third or later label comes for the first time and where rows of weight zero begin or end."""
     if len(codes) == 0:
