@@ -1,6 +1,6 @@
 """`bomkl bench defaults`: the defaults against `drift=None` and `drift="adapt"`, which a user would have to choose.
 
-The streams are those of `bomkl bench drift` and `bomkl bench unseen`. The default is held against the better of the two
+The streams are those of `bomkl bench drift`, `bomkl bench peers` and `bomkl bench unseen`. The default is held against the better of the two
 others in hindsight, of this version, or with ``--baseline PYTHON`` of the version that this interpreter has. A stream
 is an exception where the default is more than 1 % worse. Whether that is chance, a sign test of the rows tells: of
 those that only one of the two gets wrong, of the log loss and of numbers those on which it is lower.
@@ -20,7 +20,7 @@ import numpy as np
 from scipy.stats import binomtest
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor
-from bomkl_lab.benchmarks import drift_streams, unseen_streams
+from bomkl_lab.benchmarks import drift_streams, peers_streams, unseen_streams
 from bomkl_lab.benchmarks.common.baseline import figures
 from bomkl_lab.benchmarks.common.pages import put_tables
 from bomkl_lab.benchmarks.common.rows import Row, add_into, add_rows, markdown, read_rows, write_rows
@@ -154,6 +154,9 @@ def streams() -> dict[str, Any]:
         return read
 
     known = {name: changing(name) for name in drift_streams.STREAMS}
+    for name in peers_streams.DATASETS:
+        if name not in ("elec-late", "flights"):  # which are among those that change
+            known[f"peers: {name}"] = lambda name=name: peers_streams.stream_of(name, 0)
     for name, read in unseen_streams.STREAMS.items():
         known[f"unseen: {name}"] = lambda read=read: read(0)
     return known
