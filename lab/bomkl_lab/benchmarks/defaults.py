@@ -1,9 +1,10 @@
 """`bomkl bench defaults`: the defaults against `drift=None` and `drift="adapt"`, which a user would have to choose.
 
-The streams are those of `bomkl bench drift`, `bomkl bench peers` and `bomkl bench unseen`. The default is held against the better of the two
-others in hindsight, of this version, or with ``--baseline PYTHON`` of the version that this interpreter has. A stream
-is an exception where the default is more than 1 % worse. Whether that is chance, a sign test of the rows tells: of
-those that only one of the two gets wrong, of the log loss and of numbers those on which it is lower.
+The streams are those of `bomkl bench drift`, `bomkl bench peers` and `bomkl bench unseen`. The default is held against
+the better of the two others in hindsight, of this version, or with ``--baseline PYTHON`` of the version that this
+interpreter has. A stream is an exception where the default is more than 1 % worse. Whether that is chance, a sign test
+of the rows tells: of those that only one of the two gets wrong, of the log loss and of numbers those on which it is
+lower.
 """
 
 from __future__ import annotations
