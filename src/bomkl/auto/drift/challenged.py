@@ -14,10 +14,9 @@ import numpy as np
 from bomkl.auto.drift.adaptive import PATIENCE, WIN
 from bomkl.auto.drift.events import expert_names
 from bomkl.auto.features.geometry import Float
-from bomkl.auto.learner import Learner, PoolLearner, after_row, learner_from_state, learner_state, loadable
+from bomkl.auto.learner import Layer, Learner, after_row, learner_from_state, learner_state, loadable, shallow_copy
 from bomkl.auto.limits import SUMS
 from bomkl.auto.parallel import Mapper
-from bomkl.auto.rows.arrays import array_bytes
 from bomkl.auto.rows.row_learner import RowLearner
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.task import Task
@@ -30,24 +29,14 @@ _MOST_EVENTS = 256
 
 
 @loadable
-class ChallengedLearner:
-    """A learner of rows that follows drift, and at times a challenger.
-
-    Parameters
-    ----------
-    inner : RowLearner
-        The learner within.
-    columns : int
-        Columns of the rows.
-    """
+class ChallengedLearner(Layer):
+    """A learner of rows that follows drift, and at times a challenger."""
 
     kind: ClassVar[str] = "challenged"
-    merges: ClassVar[bool] = False
+    inner: RowLearner
 
     def __init__(self, inner: RowLearner, columns: int) -> None:
-        self.inner = inner
-        self.settings = inner.settings
-        self.columns = columns
+        super().__init__(inner, columns)
         self.seen = 0
         self.challenger: RowLearner | None = None
         self.losses = np.zeros(2)  # of the learner within and of the challenger, since it began
@@ -55,31 +44,6 @@ class ChallengedLearner:
         self.lost = 0  # challengers in a row that did not win
         self.rests_until = 0  # row count before which none begins
         self.past: list[dict[str, Any]] = []  # changes that learners before the one within noticed
-
-    @property
-    def task(self) -> Task:
-        """What is learned now."""
-        return self.settings.task(self.n_classes)
-
-    @property
-    def n_classes(self) -> int:
-        """Classes known."""
-        return self.inner.n_classes
-
-    @property
-    def outputs(self) -> int:
-        """Scores a row."""
-        return self.inner.outputs
-
-    @property
-    def leader(self) -> PoolLearner:
-        """The learner that reports look into."""
-        return self.inner.leader
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of its arrays, in bytes."""
-        return array_bytes(self.inner) + array_bytes(self.challenger)
 
     def use(self, device: str) -> None:
         """Go on with a device."""
@@ -99,32 +63,15 @@ class ChallengedLearner:
         if self.challenger is not None:
             return None
         inner, scores = after_row(self.inner, X, y)
-        after = object.__new__(type(self))
-        after.__dict__ = vars(self).copy()
+        after = shallow_copy(self)
         after.inner, after.seen = inner, self.seen + 1
         return None if after._next_change(1, 0) is not None else (after, scores)
-
-    def scores(self, X: Any, run: Mapper = map) -> Float:
-        """Scores of rows: log odds of class 1, log probabilities of each class, or predictions."""
-        return self.inner.scores(X, run)
-
-    def score_one(self, x: Any) -> float | Float | None:
-        """Scores of one row as if it were learned from; None where `scores` has to be asked."""
-        return self.inner.score_one(x)
 
     def add_class(self) -> None:
         """Make room for a class that has not been seen before."""
         for each in (self.inner, self.challenger):
             if each is not None:
                 each.add_class()
-
-    def fork(self) -> Self:
-        """Return a copy that may learn while this one stays as it is; only the latest fork may learn."""
-        fork = object.__new__(type(self))
-        fork.__dict__ = vars(self).copy()
-        fork.inner = self.inner.fork()
-        fork.challenger = None if self.challenger is None else self.challenger.fork()
-        return fork
 
     def events(self) -> list[dict[str, Any]]:
         """Return the changes that were noticed, as the core has them, with the row counts of the stream."""

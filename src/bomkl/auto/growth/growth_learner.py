@@ -16,14 +16,14 @@ from bomkl.auto.features.coding import Coding
 from bomkl.auto.features.geometry import Float, Single
 from bomkl.auto.growth.grown_trees import MOST_CLASSES, Growing, GrowthJob, with_class
 from bomkl.auto.growth.pace import BLOCK, NEVER, Pace, Switch, pool_bytes, rows_within, up
-from bomkl.auto.learner import Learner, PoolLearner, after_row, loadable
+from bomkl.auto.learner import Layer, Learner, after_row, loadable, shallow_copy
 from bomkl.auto.network import code_values
 from bomkl.auto.parallel import Mapper
-from bomkl.auto.rows.arrays import array_bytes, checked, dense_rows, matrix_rows, scores_of_one
+from bomkl.auto.rows.arrays import checked, dense_rows, matrix_rows, scores_of_one
 from bomkl.auto.rows.held_rows import HeldRows
 from bomkl.auto.rows.rebuild import target_scale
 from bomkl.auto.saved import Saved, State
-from bomkl.auto.task import LearnerSettings, Task, new_class_log_odds
+from bomkl.auto.task import new_class_log_odds
 from bomkl.auto.trees.trees import BoostedTrees
 
 PACE = Pace()
@@ -35,24 +35,15 @@ _AT_ONCE = 1024  # rows scored at a time
 
 
 @loadable
-class GrowthLearner:
-    """Trees and a network around a learner.
-
-    Parameters
-    ----------
-    inner : Learner
-        The learner within.
-    columns : int
-        Columns of the rows.
-    """
+class GrowthLearner(Layer):
+    """Trees and a network around a learner."""
 
     kind: ClassVar[str] = "growth"
-    merges: ClassVar[bool] = False
     update: ClassVar[str] = "rows"
 
     def __init__(self, inner: Learner, columns: int) -> None:
-        self.inner, self.columns, self.pace = inner, columns, PACE
-        self.settings: LearnerSettings = inner.settings
+        super().__init__(inner, columns)
+        self.pace = PACE
         self.taken = 0  # rows that growth has learned from
         self.held = HeldRows()  # until the columns are coded
         self.coding: Coding | None = None
@@ -78,39 +69,9 @@ class GrowthLearner:
         return self.inner.seen
 
     @property
-    def task(self) -> Task:
-        """What is learned now."""
-        return self.inner.task
-
-    @property
-    def n_classes(self) -> int:
-        """Classes known."""
-        return self.inner.n_classes
-
-    @property
-    def outputs(self) -> int:
-        """Scores a row."""
-        return self.inner.outputs
-
-    @property
-    def leader(self) -> PoolLearner:
-        """The learner that reports look into."""
-        return self.inner.leader
-
-    @property
     def awake(self) -> bool:
         """Whether trees or the network take part."""
         return self.core is not None and self.core.awake
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of its arrays, in bytes."""
-        own = (self.held, self.coding, self.values, self.middle, self.core, self.trees, self.growing)
-        return self.inner.nbytes + sum(array_bytes(each) for each in own if each is not None)
-
-    def use(self, device: str) -> None:
-        """Go on with a device."""
-        self.inner.use(device)
 
     # ------------------------------------------------------------ learning
 
@@ -137,8 +98,7 @@ class GrowthLearner:
         if self.core is None or self.job is not None or self.taken + 1 >= self._event:
             return None
         inner, said = after_row(self.inner, X, y)
-        after = object.__new__(type(self))
-        after.__dict__ = vars(self).copy()
+        after = shallow_copy(self)
         after.core, scores = self.core.after_row(X, y, said, self.taken)
         after.inner, after.taken = inner, self.taken + 1
         return after, checked(scores)
@@ -175,14 +135,6 @@ class GrowthLearner:
                 self.trees = with_class(self.trees, self.seen)
             part = None if self.trees is None else self.trees.part()
             self.core.add_class(float(new_class_log_odds(self.seen)), part)
-
-    def fork(self) -> Self:
-        """Return a copy that may learn while this one stays as it is; only the latest fork may learn."""
-        fork = object.__new__(type(self))  # as copy.copy, in a third of the time
-        fork.__dict__ = vars(self).copy()
-        fork.inner, fork.switches = self.inner.fork(), dict(self.switches)
-        fork.core = None if self.core is None else self.core.fork()
-        return fork
 
     @property
     def capacity(self) -> int:

@@ -7,7 +7,6 @@ may also be one more column of that learner: for the first rows a second learner
 
 from __future__ import annotations
 
-import copy
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,13 +16,12 @@ from bomkl.auto.components.combination import Combination
 from bomkl.auto.constants import CHUNK, FIRST_STAGE
 from bomkl.auto.features.geometry import Float
 from bomkl.auto.hashed.state import hashed_from_state, hashed_state
-from bomkl.auto.learner import Learner, PoolLearner, learner_from_state, learner_state, loadable
+from bomkl.auto.learner import Layer, Learner, learner_from_state, learner_state, loadable
 from bomkl.auto.limits import SIZES
 from bomkl.auto.parallel import Mapper
-from bomkl.auto.rows.arrays import array_bytes, checked
+from bomkl.auto.rows.arrays import checked
 from bomkl.auto.rows.rebuild import target_scale
 from bomkl.auto.saved import Saved, State
-from bomkl.auto.task import LearnerSettings, Task
 from bomkl.tables.encoded import EncodedRows
 
 PARTS = ("values 10", "values 1", "pairs 1", "pairs 4", "words", "words 10")  # see kHashedWays in the core
@@ -47,7 +45,7 @@ def trial_rows(budget: int) -> int:
 
 
 @loadable
-class HashedLearner:
+class HashedLearner(Layer):
     """Hashed models around a learner of encoded rows; rows are `EncodedRows`.
 
     Parameters
@@ -61,11 +59,9 @@ class HashedLearner:
     """
 
     kind: ClassVar[str] = "hashed"
-    merges: ClassVar[bool] = False
 
     def __init__(self, inner: Learner, wider: Learner | None, cells: int) -> None:
-        self.inner = inner
-        self.settings: LearnerSettings = inner.settings
+        super().__init__(inner, cells)
         self.wider = wider
         self.takes_score = False  # whether the score is a column of `inner`
         self.seen = 0
@@ -77,31 +73,6 @@ class HashedLearner:
         self.last.stack_w, self.last.weights = np.broadcast_to(prior, self.last.stack_w.shape), prior
         self.first_y: list[float] = []
         self.centre, self.spread = 0.0, 1.0
-
-    @property
-    def task(self) -> Task:
-        """What is learned now."""
-        return self.inner.task
-
-    @property
-    def outputs(self) -> int:
-        """Scores a row."""
-        return self.inner.outputs
-
-    @property
-    def n_classes(self) -> int:
-        """Classes known."""
-        return self.inner.n_classes
-
-    @property
-    def leader(self) -> PoolLearner:
-        """The learner that reports look into."""
-        return self.inner.leader
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of its arrays, in bytes."""
-        return sum(array_bytes(each) for each in (self.inner, self.wider, self.core, self.among.core, self.last.core))
 
     def use(self, device: str) -> None:
         """Go on with a device."""
@@ -151,15 +122,6 @@ class HashedLearner:
             self._end_trial(with_score=False)
         self.core.add_class()
         self.inner.add_class()
-
-    def fork(self) -> Self:
-        """Return a copy that may learn while this one stays as it is; only the latest fork may learn."""
-        fork = copy.copy(self)
-        fork.inner, fork.core = self.inner.fork(), self.core.fork()
-        fork.wider = None if self.wider is None else self.wider.fork()
-        fork.among, fork.last = self.among.fork(), self.last.fork()
-        fork.first_y = list(self.first_y)
-        return fork
 
     @property
     def _waits(self) -> bool:

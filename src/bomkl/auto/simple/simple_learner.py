@@ -7,7 +7,6 @@ learner within the layer where there are many classes or columns, and the simple
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, ClassVar, Self
@@ -20,16 +19,16 @@ from bomkl.auto.components.combination import Combination
 from bomkl.auto.components.pool import PoolMember
 from bomkl.auto.constants import CHUNK, FIRST_STAGE, KEEP_FROM, MANY_CLASSES, PRUNE_AT, ROWS_A_CLASS
 from bomkl.auto.features.geometry import Float
-from bomkl.auto.learner import Learner, PoolLearner, learner_from_state, learner_state, loadable
+from bomkl.auto.learner import Layer, Learner, PoolLearner, learner_from_state, learner_state, loadable
 from bomkl.auto.limits import SUMS
 from bomkl.auto.parallel import Mapper
-from bomkl.auto.rows.arrays import array_bytes, checked, dense_rows, scores_of_one
+from bomkl.auto.rows.arrays import checked, dense_rows, scores_of_one
 from bomkl.auto.rows.explain import Explanation
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.simple.class_means import ClassMeans
 from bomkl.auto.simple.dense_linear import DenseLinear
 from bomkl.auto.simple.explain import explain_simple
-from bomkl.auto.task import LearnerSettings, Task
+from bomkl.auto.task import LearnerSettings
 
 BEGINNERS = 0.5  # weight that the simple models begin with together
 REST_AT = 2  # budgets after which the learner within the layer rests if it does not matter
@@ -44,24 +43,14 @@ _KINDS: tuple[type[Model], ...] = (ClassMeans, DenseLinear)
 
 
 @loadable
-class SimpleLearner:
-    """Simple models around a learner of classes.
-
-    Parameters
-    ----------
-    inner : Learner
-        The learner within the layer; it may have seen rows of two classes.
-    columns : int
-        Columns of its rows.
-    """
+class SimpleLearner(Layer):
+    """Simple models around a learner of classes, which may have seen rows of two classes."""
 
     kind: ClassVar[str] = "simple"
-    merges: ClassVar[bool] = False
+    n_classes: int = 0
 
     def __init__(self, inner: Learner, columns: int) -> None:
-        self.inner = inner
-        self.columns = columns
-        self.settings: LearnerSettings = inner.settings
+        super().__init__(inner, columns)
         self.n_classes = inner.n_classes
         self.seen = inner.seen
         self.rests = False  # whether the learner within the layer does
@@ -75,29 +64,9 @@ class SimpleLearner:
             self._rest_beyond_most_classes()
 
     @property
-    def task(self) -> Task:
-        """What is learned now."""
-        return self.settings.task(self.n_classes)
-
-    @property
-    def outputs(self) -> int:
-        """Scores a row."""
-        return self.n_classes if self.task is Task.MULTICLASS else 1
-
-    @property
     def leader(self) -> PoolLearner:
         """The learner that reports look into."""
         return self if self.models else self.inner.leader
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of its arrays, in bytes."""
-        own = 0 if self.combination is None else array_bytes(self.combination.core)
-        return array_bytes(self.inner) + sum(each.nbytes for each in self.models) + own
-
-    def use(self, device: str) -> None:
-        """Go on with a device."""
-        self.inner.use(device)
 
     # ------------------------------------------------------------ learning
 
@@ -152,15 +121,6 @@ class SimpleLearner:
             self._begin(ClassMeans.of(self.columns, 3))
         if self.columns * self.n_classes > MOST_WEIGHTS and not self.rests:
             self._drop(DenseLinear)
-
-    def fork(self) -> Self:
-        """Return a copy that may learn while this one stays as it is; only the latest fork may learn."""
-        fork = copy.copy(self)
-        fork.inner = self.inner if self.rests else self.inner.fork()
-        fork.models = [each.fork() for each in self.models]
-        fork.combination = None if self.combination is None else self.combination.fork()
-        fork.first = list(self.first)
-        return fork
 
     def _rest_beyond_most_classes(self) -> None:
         """Let the learner within the layer rest where its stored rows are too few for each class."""
