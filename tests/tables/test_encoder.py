@@ -162,11 +162,11 @@ def test_an_interrupt_while_learning_changes_nothing(monkeypatch):
     before = repr(encoder.state())
     after, calls = Values.after, []
 
-    def interrupted(self, tally, places):
+    def interrupted(self, touched, new):
         calls.append(self)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        return after(self, tally, places)
+        return after(self, touched, new)
 
     monkeypatch.setattr(Values, "after", interrupted)
     with pytest.raises(KeyboardInterrupt):

@@ -1,10 +1,12 @@
-"""What one cell can be: a missing value, a number, a boolean, a moment or the name of a category."""
+"""What a cell can be, and a column of them: missing values, numbers, booleans, dates or categories."""
 
 from __future__ import annotations
 
 import datetime as dt
 import math
 import re
+from collections.abc import Callable, Container
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -13,11 +15,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bomkl._support.limits import LONGEST_TEXT
-from bomkl.tables.errors import TableError
+from bomkl._support.limits import LARGEST, LONGEST_TEXT
+from bomkl.tables.errors import TableError, cell_error
+from bomkl.tables.notices import Notices
 
 Kind = Literal["number", "boolean", "category", "date"]
 KINDS: tuple[Kind, ...] = ("number", "boolean", "category", "date")
+Known = tuple[Container[str], Container[str]]
 
 _DATE = re.compile(r"\d{4}-?\d\d-?\d\d(?:[T ]\d\d(?::?\d\d(?::?\d\d(?:[.,]\d{1,9})?)?)?\s?(?:Z|[+-]\d\d(?::?\d\d)?)?)?")
 _PLAIN_DAY = re.compile(r"\d{8}")  # as likely a number as a day
@@ -26,6 +30,7 @@ _LONGEST = 100  # characters of the name of a category
 _DIGEST = 16  # characters that stand for the rest of a longer one
 _EPOCH = dt.datetime(1970, 1, 1)
 _MICROSECONDS = 86_400e6  # of a day
+_RULE = "hold numbers, strings, booleans or dates"
 
 
 def is_gap(cell: Any) -> bool:
@@ -75,11 +80,8 @@ def number(cell: Any) -> float:
         return float(cell)
     if is_gap(cell):
         return math.nan
-    if isinstance(cell, str):
-        value = _number_of_text(cell)
-        if value is None:
-            raise ValueError(cell)
-        return value
+    if isinstance(cell, str) and "_" not in cell:  # Python's own spelling of large numbers, nobody else's
+        return float(cell)
     if isinstance(cell, dt.timedelta):
         return cell.total_seconds()
     if isinstance(cell, np.timedelta64):  # before integers: NumPy's are a kind of those
@@ -158,16 +160,6 @@ def _is_period(cell: Any) -> bool:
     return type(cell).__name__ == "Period"
 
 
-def _number_of_text(text: str) -> float | None:
-    if "_" in text:  # Python's own spelling of large numbers, nobody else's
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value
-
-
 @lru_cache(maxsize=4096)
 def _moment_of_text(text: str) -> float | None:
     if not _DATE.fullmatch(text) or _PLAIN_DAY.fullmatch(text):
@@ -199,3 +191,137 @@ def check_kinds(types: Any) -> dict[Any, Kind]:
         if kind not in KINDS:
             raise TableError(f"The type of the column {name!r} must be one of {list(KINDS)}. Got {kind!r} instead.")
     return dict(types)
+
+
+def taken(cells: Any, rows: Any) -> Any:
+    """Take some cells of an array or a list, by a slice, a mask or their numbers."""
+    if isinstance(cells, np.ndarray):
+        return cells[rows]
+    return [cells[row] for row in np.arange(len(cells))[rows].tolist()]
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cells of one column.
+
+    Parameters
+    ----------
+    values : ndarray of float64, or list
+        Numbers, booleans as 0 and 1 or days since 1970, missing values as NaN; where the table does not say what a
+        column holds, or says that it holds strings or categories, the cells as they are.
+    kind : {"number", "boolean", "date", "category"} or None, default=None
+        What the table says; None where it does not.
+    first_row : int, default=0
+        Number of their first row in the table, for messages.
+    """
+
+    values: Any
+    kind: Kind | None = None
+    first_row: int = 0
+
+    def __getitem__(self, rows: Any) -> Cells:
+        """Take some cells, by a slice, a mask or their numbers."""
+        return Cells(taken(self.values, rows), self.kind)
+
+    def after(self, begin: int) -> Cells:
+        """Leave the first cells out."""
+        return Cells(self.values[begin:], self.kind, self.first_row + begin) if begin else self
+
+    def after_gaps(self, count: int) -> Cells:
+        """Put missing cells before them, of a column that is parsed."""
+        if self.kind == "category":
+            return Cells([None] * count + self.values, self.kind)
+        return Cells(np.concatenate([np.full(count, np.nan), self.values]), self.kind)
+
+    def count(self) -> int:
+        """Count the cells that have a value."""
+        return sum(not is_gap(cell) for cell in self.values)
+
+    def first_value(self, rows: Any = None) -> int | None:
+        """Find the first cell with a value, of all or of some rows; None where all are missing."""
+        rows = range(len(self.values)) if rows is None else rows
+        return next((int(row) for row in rows if not is_gap(self.values[row])), None)
+
+    def kind_of(self, name: Any, row: int) -> Kind:
+        """Tell what a column holds from its first value, in this row: so all ways to cut rows into calls agree."""
+        kind = self.kind or kind_of(self.values[row])
+        if kind is None:
+            raise cell_error(name, _RULE, self.first_row + row, self.values[row])
+        return kind
+
+    def objects(self) -> list[Any]:
+        """List the cells as Python values, for a column that is declared to be something else."""
+        if self.kind == "date":
+            moments = (self.values * _MICROSECONDS).round()
+            gaps = np.isnan(moments)
+            stamps = np.where(gaps, 0.0, moments).astype(np.int64).astype("datetime64[us]")
+            return [None if gap else str(stamp) for gap, stamp in zip(gaps, stamps, strict=True)]
+        if self.kind == "boolean":
+            return [None if value != value else bool(value) for value in self.values.tolist()]
+        return list(self.values.tolist() if isinstance(self.values, np.ndarray) else self.values)
+
+    def parsed(self, name: Any, kind: Kind, notices: Notices, known: Known = ((), ())) -> Cells:
+        """Give the cells as what their column holds: numbers, booleans and days as floats, categories as whole strings.
+
+        A value of another kind counts as missing, and is noted. What no column can hold, and infinity, is an error.
+
+        Parameters
+        ----------
+        name : str or int
+            The column.
+        kind : {"number", "boolean", "date", "category"}
+            What it holds.
+        notices : Notices
+            Takes what does not fit.
+        known : pair of containers, default=((), ())
+            Categories that need no second look.
+        """
+        if kind == "category":
+            return Cells(self._texts(name, known), kind, self.first_row)
+        return Cells(self._numbers(name, kind, notices), kind, self.first_row)
+
+    def _numbers(self, name: Any, kind: Kind, notices: Notices) -> Any:
+        if self.kind == kind or {self.kind, kind} == {"number", "boolean"}:
+            numbers = self.values
+        else:
+            misfits = []
+            numbers = np.empty(len(self.values))
+            for row, cell in enumerate(self.objects()):
+                try:
+                    numbers[row] = _CONVERT[kind](cell)
+                except OverflowError:
+                    raise cell_error(name, "hold finite numbers", self.first_row + row, cell) from None
+                except ValueError:
+                    if kind_of(cell) is None:
+                        raise cell_error(name, _RULE, self.first_row + row, cell) from None
+                    numbers[row] = np.nan
+                    misfits.append(cell)
+            notices.misfits(name, kind, misfits)
+        wrong = np.flatnonzero(np.isinf(numbers))
+        if len(wrong):
+            raise cell_error(name, "hold finite numbers", self.first_row + int(wrong[0]), float(numbers[wrong[0]]))
+        return np.clip(numbers, -LARGEST, LARGEST)
+
+    def _texts(self, name: Any, known: Known) -> list[str | None]:
+        texts: list[str | None] = []
+        met: dict[str, str | None] = {}
+        index, recent = known
+        for row, cell in enumerate(self.objects() if self.kind else self.values, self.first_row):
+            if type(cell) is str:
+                if cell in index or cell in recent:
+                    texts.append(cell)
+                    continue
+                if cell not in met:
+                    met[cell] = text(cell)
+                texts.append(met[cell])
+            elif cell is None or (type(cell) is float and cell != cell):
+                texts.append(None)
+            else:
+                try:
+                    texts.append(text(cell))
+                except ValueError:
+                    raise cell_error(name, _RULE, row, cell) from None
+        return texts
+
+
+_CONVERT: dict[str, Callable[[Any], float]] = {"number": number, "boolean": truth, "date": days}

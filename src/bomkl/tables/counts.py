@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bomkl.tables.columns.column import Column
-from bomkl.tables.columns.targets import TARGETS, TargetSums
 from bomkl.tables.encoder import TableEncoder
-from bomkl.tables.frames import read_table
-from bomkl.tables.values import Float, Tally, Values
+from bomkl.tables.frames import cells_of, read_table
+from bomkl.tables.notices import Notices
+from bomkl.tables.targets import TARGETS, TargetSums
+from bomkl.tables.values import Float, Values
 
 _FINE = 2.0**-16  # units of targets that are numbers, in deviations
 _MOST = 2**30  # units that one target counts at most
@@ -66,11 +66,12 @@ class Counts:
         table = read_table(X)
         whole = _units(encoder, y) if encoder.target == "number" else np.asarray(y, dtype=np.int64)
         found: list[dict[Key, Amounts]] = []
-        for column, cells in zip(encoder._learned.columns, encoder._learned.cells(table), strict=True):
-            if not isinstance(column, Column) or column.kind != "category":
+        for column in encoder._learned.columns:
+            if not column.in_use or column.kind != "category":
                 found.append({})
                 continue
-            codes, new = column.codes(cells, [True] * table.n_rows)
+            cells = cells_of(table, column.name).parsed(column.name, "category", Notices(), column.values.known)
+            codes, new = column.values.codes(cells.values, [True] * table.n_rows)
             texts = {code: text for text, code in new.items()}
             found.append({texts.get(code, code): each for code, each in _by_code(codes, whole, encoder.target).items()})
         return cls(_amounts(whole, encoder.target), found)
@@ -84,31 +85,26 @@ class Counts:
 
     def learned(self, encoder: TableEncoder) -> TableEncoder:
         """Make the encoder that has learned from all rows counted."""
-        before = encoder._learned
-        labels = list(before.labels)
+        before, seen = encoder._learned, encoder._learned.targets
+        labels = list(seen.labels)
         if encoder.target == "class":
             labels += sorted(self.whole.sums.keys() - set(labels))
         columns = [
-            replace(column, values=_counted(column.values, counts, encoder, labels))
-            if isinstance(column, Column) and counts
-            else column
+            replace(column, values=_counted(column.values, counts, encoder, labels)) if counts else column
             for column, counts in zip(before.columns, self.columns, strict=True)
         ]
-        seen = encoder._learned.targets_seen
         unit = _unit(seen) if encoder.target == "number" else 1.0
         sums = _sums(self.whole, encoder.target, labels)
         squares = np.array([self.whole.squares * unit * unit]) if encoder.target == "number" else sums
-        targets_seen = TargetSums(
-            seen.rows + self.whole.rows, seen.shift, seen.sums + sums * unit, seen.squares + squares
+        targets = replace(
+            seen,
+            rows=seen.rows + self.whole.rows,
+            sums=seen.sums + sums * unit,
+            squares=seen.squares + squares,
+            labels=labels,
         )
         after = encoder.fork()
-        after._learned = replace(
-            before,
-            columns=columns,
-            labels=labels,
-            targets_seen=targets_seen,
-            n_rows=before.n_rows + self.whole.rows,
-        )
+        after._learned = replace(before, columns=columns, targets=targets, n_rows=before.n_rows + self.whole.rows)
         return after
 
 
@@ -121,7 +117,7 @@ def _unit(seen: TargetSums) -> float:
 
 
 def _units(encoder: TableEncoder, y: Any) -> Whole:
-    seen = encoder._learned.targets_seen
+    seen = encoder._learned.targets
     relative = (np.asarray(y, dtype=np.float64) - seen.shift) / _unit(seen)
     return np.clip(np.rint(relative), -_MOST, _MOST).astype(np.int64)
 
@@ -165,7 +161,7 @@ def _counted(values: Values, counts: dict[Key, Amounts], encoder: TableEncoder, 
     texts = sorted((key for key in counts if isinstance(key, str)), key=lambda text: (-counts[text].rows, text))
     codes, new = values.codes(texts, [True] * len(texts))
     known: list[tuple[Key, int]] = [(key, key) for key in counts if isinstance(key, int)]
-    seen = encoder._learned.targets_seen
+    seen = encoder._learned.targets
     unit, shift = (_unit(seen), seen.shift) if encoder.target == "number" else (1.0, 0.0)
     touched: dict[int, list[Any]] = {}
     for key, code in [*known, *zip(texts, codes, strict=True)]:
@@ -174,5 +170,4 @@ def _counted(values: Values, counts: dict[Key, Amounts], encoder: TableEncoder, 
         entry[0] += amounts.rows
         sums = _sums(amounts, encoder.target, labels) * unit + amounts.rows * shift
         entry[1:] = [before + float(more) for before, more in zip(entry[1:], sums, strict=True)]
-    nothing = np.empty((0, 1 + values.n_targets))
-    return values.after(Tally(nothing, {code: tuple(each) for code, each in touched.items()}, new, []), {})
+    return values.after({code: tuple(each) for code, each in touched.items()}, new)

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bomkl._support.limits import LARGEST
-from bomkl.tables.cells import KINDS
+from bomkl.tables.cells import KINDS, Cells
 from bomkl.tables.errors import TableError
-from bomkl.tables.frames import Cells, Table, stacked
+from bomkl.tables.frames import Table, stacked
 
 Float = NDArray[np.float64]
 FIRST_STAGE = 8  # rows after which columns are taken in first; then after twice as many, and so on

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bomkl.tables.frames import Cells
+from bomkl.tables.cells import Cells
 
 Float = NDArray[np.float64]
 Hashable = tuple[int, Any]  # what the cells of a column are, as the core knows it, and the cells
-_NUMBERS = {"category": 1, "number": 2, "boolean": 2, "date": 3}
+_NUMBERS: dict[Any, int] = {"category": 1, "number": 2, "boolean": 2, "date": 3}
 
 
 @dataclass(frozen=True)
@@ -41,25 +41,9 @@ class EncodedRows:
         return EncodedRows(self.numbers[rows], cells)
 
 
-def hashable(cells: Cells | None, first: int = 0) -> Hashable:
-    """Give cells as the core hashes them: texts, numbers or days.
-
-    Parameters
-    ----------
-    cells : Cells or None
-        Cells from `parsed`; None for those of a column that has shown no value yet.
-    first : int, default=0
-        How many of them come before its first value, and count as missing.
-    """
-    if cells is None:
-        return 0, None
-    assert cells.kind is not None
-    values: Any = cells.values
-    if cells.kind == "category":
-        return 1, [None] * first + list(values[first:]) if first else values
-    if first:
-        values = np.concatenate([np.full(first, np.nan), values[first:]])
-    return _NUMBERS[cells.kind], values
+def hashable(cells: Cells | None) -> Hashable:
+    """Give parsed cells as the core hashes them: texts, numbers or days; None for a column without a value yet."""
+    return (0, None) if cells is None else (_NUMBERS[cells.kind], cells.values)
 
 
 def numbers_of(rows: Any) -> Any:

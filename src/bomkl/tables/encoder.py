@@ -14,13 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 from bomkl._support.repr import ShowsState
 from bomkl._support.validation import check_choice, check_count
 from bomkl.tables.cells import Kind, check_kinds
-from bomkl.tables.columns.column import Column
-from bomkl.tables.columns.targets import ReadTargets, read_targets
 from bomkl.tables.early import Room
 from bomkl.tables.encoded import EncodedRows
 from bomkl.tables.errors import TableError, shown_names
 from bomkl.tables.frames import Table, read_table
-from bomkl.tables.learned import Learned, Update, is_laid_out
+from bomkl.tables.learned import Learned, Update
 from bomkl.tables.notices import Notices
 from bomkl.tables.values import Float
 
@@ -182,62 +180,14 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
         return self.encode(X)
 
     def encode(self, X: Any) -> Float:
-        """Encode rows as `transform` does, but never as the table that ``set_output`` asks for.
-
-        Parameters
-        ----------
-        X : pandas, polars or Arrow table, dict, list of dicts or matrix
-            Rows.
-
-        Returns
-        -------
-        rows : ndarray of shape (n_samples, n_features_out_)
-            The encoded rows.
-        """
-        rows, notices = self.encode_and_note(self._with_known_columns(X))
-        notices.warn()
-        return rows
-
-    def encode_and_note(self, X: Any) -> tuple[Float, Notices]:
-        """Encode rows without a warning, which nobody would see on a worker.
-
-        Parameters
-        ----------
-        X : pandas, polars or Arrow table, dict, list of dicts or matrix
-            Rows.
-
-        Returns
-        -------
-        rows : ndarray of shape (n_samples, n_features_out_)
-            The encoded rows.
-        notices : Notices
-            What could not be used.
-        """
-        check_is_fitted(self)
-        table = read_table(X)
-        if (plain := self._learned.plain_rows(table)) is not None:
-            return plain, Notices()
-        rows, update = self._read(table)
-        return rows, update.notices
+        """Encode rows as `transform` does, but never as the table that ``set_output`` asks for."""
+        return self.encode_with_cells(X).numbers
 
     def encode_with_cells(self, X: Any) -> EncodedRows:
         """Encode rows as `encode` does, and give their cells with them.
 
-        Parameters
-        ----------
-        X : pandas, polars or Arrow table, dict, list of dicts or matrix
-            Rows.
-
-        Returns
-        -------
-        EncodedRows
+        A table that has none of the columns is refused; rows by name may lack any, and so all of them.
         """
-        rows, update = self._read(self._with_known_columns(X))
-        update.notices.warn()
-        return EncodedRows(rows, update.cells)
-
-    def _with_known_columns(self, X: Any) -> Table:
-        """Read a table; refuse one that has none of the columns. Rows by name may lack any, and so all of them."""
         check_is_fitted(self)
         table, known = read_table(X), self.kinds_
         if known and table.columns and not table.sparse and known.keys().isdisjoint(table.columns):
@@ -245,12 +195,15 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
                 f"The table must have columns that were learned from: {shown_names(known)}. "
                 f"Got {shown_names(table.columns)} instead."
             )
-        return table
+        rows, update = self._learned.encode(table)
+        update.notices.warn()
+        return EncodedRows(rows, update.cells)
 
-    def _read(self, X: Any) -> tuple[Float, Update]:
+    def encode_and_note(self, X: Any) -> tuple[Float, Notices]:
+        """Encode rows, and give what could not be used instead of a warning, which nobody would see on a worker."""
         check_is_fitted(self)
-        table = read_table(X)
-        return self._learned.encode(table, np.zeros(table.n_rows, dtype=bool), ReadTargets.none(table.n_rows))
+        rows, update = self._learned.encode(read_table(X))
+        return rows, update.notices
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
         """Name the columns of numbers; a column of zeros and ones that no value has taken yet has a number.
@@ -271,12 +224,7 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
         return np.array([name for _, name in self._learned.features()], dtype=object)
 
     def columns_of_features(self) -> list[Any]:
-        """Tell from which column of the table each column of numbers comes; None for one not in use.
-
-        Returns
-        -------
-        list
-        """
+        """Tell from which column of the table each column of numbers comes; None for one not in use."""
         check_is_fitted(self)
         return [column for column, _ in self._learned.features()]
 
@@ -307,14 +255,9 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
         return {name: kinds[name] for name in self._learned.names}
 
     def first_categories(self) -> dict[Any, str]:
-        """Give the first category that was learned from in each column of categories.
-
-        Returns
-        -------
-        dict
-        """
+        """Give the first category that was learned from in each column of categories."""
         check_is_fitted(self)
-        found = ((column.name, column.values.names()) for column in self._learned.columns if isinstance(column, Column))
+        found = ((column.name, column.values.names()) for column in self._learned.columns)
         return {name: names[0] for name, names in found if names}
 
     @property
@@ -338,17 +281,12 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
     def hashed_columns(self) -> int:
         """Columns of the table whose cells `encode_with_cells` gives, if one of them holds texts; otherwise 0."""
         check_is_fitted(self)
-        texts = any(column.kind == "category" for column in self._learned.columns if is_laid_out(column))
+        texts = any(column.kind == "category" for column in self._learned.columns if not column.waits)
         return len(self.hashed_names()) if texts else 0
 
     def hashed_names(self) -> list[Any]:
-        """Name the columns whose cells `encode_with_cells` gives.
-
-        Returns
-        -------
-        list
-        """
-        return [column.name for column in self._learned.columns if is_laid_out(column)]
+        """Name the columns whose cells `encode_with_cells` gives."""
+        return [column.name for column in self._learned.columns if not column.waits]
 
     @property
     def n_rows_(self) -> int:
@@ -386,31 +324,20 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
         table = read_table(X)
         if not hasattr(self, "_learned"):
             self.begin(table)
+        if y is None and self.target is not None:
+            raise TableError(f"TableEncoder(target={self.target!r}) learns from targets: pass y.")
         if learned is None:
             learned = np.ones(table.n_rows, dtype=bool)
-        read = read_targets(self.target, y, learned, self._learned.labels)
-        types = check_kinds(self.types)
-        rows, update = self._learned.encode(table, learned, read, y, room, types, int(self.max_values))
+        rows, update = self._learned.encode(table, learned, y, room, check_kinds(self.types), int(self.max_values))
         update.notices.warn()
         return rows, update
 
     def apply(self, update: Update) -> None:
-        """Take over what a block changes.
-
-        Parameters
-        ----------
-        update : Update
-            From `prepare`, with nothing applied in between.
-        """
-        self._learned = update.learned()
+        """Take over what `prepare` told, with nothing applied in between."""
+        self._learned = update.learned
 
     def fork(self) -> Self:
-        """Make a copy that learns on its own; what was learned is shared, as nothing of it changes in place.
-
-        Returns
-        -------
-        TableEncoder
-        """
+        """Make a copy that learns on its own; what was learned is shared, as nothing of it changes in place."""
         beside = object.__new__(type(self))
         beside.__dict__ = dict(vars(self))  # copy.copy would go through the state of a pickle
         return beside
@@ -436,17 +363,7 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
     def begin(self, X: Any, grows: bool = False) -> Self:
         """Lay the columns out by the first row of a table, without learning from it.
 
-        Parameters
-        ----------
-        X : pandas, polars or Arrow table, dict, list of dicts or matrix
-            The table.
-        grows : bool, default=False
-            Whether to keep the rows that are learned from, so that `grown` can take in columns that come later.
-
-        Returns
-        -------
-        self : object
-            The encoder.
+        An encoder that grows keeps the rows that it learns from, so that `grown` can take in columns that come later.
         """
         self._check_parameters()
         types = check_kinds(self.types)
@@ -470,23 +387,13 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
         """Whether rows of numbers stay what they are."""
         return self._learned.is_plain
 
-    def may_grow_by(self, X: Any) -> bool:
-        """Tell whether rows may bring columns that it does not have yet.
-
-        Parameters
-        ----------
-        X : Table
-            The rows.
-
-        Returns
-        -------
-        bool
-        """
-        in_use = {column.name for column in self._learned.columns if isinstance(column, Column)}
-        return self.grows and (len(in_use) < len(self._learned.columns) or not in_use >= X.columns.keys())
+    def may_grow_by(self, table: Table) -> bool:
+        """Tell whether rows may bring columns that it does not have yet."""
+        in_use = {column.name for column in self._learned.columns if column.in_use}
+        return self.grows and (len(in_use) < len(self._learned.columns) or not in_use >= table.columns.keys())
 
     def grown(self, widest: int) -> tuple[Self, EncodedRows, NDArray[Any], Float]:
-        """Make the encoder with the columns that have come, and encode the rows so far with it.
+        """Make the encoder with the columns that have come, and let it learn from the rows so far.
 
         Parameters
         ----------
@@ -512,12 +419,7 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
         return encoder, EncodedRows(rows, update.cells), y, weight
 
     def settled(self) -> Self:
-        """Make the encoder that keeps no rows and grows no more.
-
-        Returns
-        -------
-        TableEncoder
-        """
+        """Make the encoder that keeps no rows and grows no more."""
         encoder = self.fork()
         encoder._learned = replace(self._learned, early=None)
         return encoder
@@ -525,23 +427,12 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
     # ------------------------------------------------------------ state
 
     def state(self) -> dict[str, Any]:
-        """Everything that was learned, as plain values and arrays.
-
-        Returns
-        -------
-        dict
-        """
+        """Everything that was learned, as plain values and arrays."""
         check_is_fitted(self)
         return self._learned.state()
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on where a state was taken.
-
-        Parameters
-        ----------
-        state : dict
-            From `state`.
-        """
+        """Go on where a state was taken."""
         self._check_parameters()
         self._learned = Learned.from_state(state, self.target, int(self.max_values))
 

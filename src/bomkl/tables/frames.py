@@ -13,45 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from bomkl.tables.cells import Kind, days_of_microseconds, kind_of
+from bomkl.tables.cells import Cells, days_of_microseconds, kind_of
 from bomkl.tables.errors import TableError
 
 Float = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Cells:
-    """The cells of one column.
-
-    Parameters
-    ----------
-    values : ndarray of float64, or list
-        Numbers, booleans as 0 and 1 or days since 1970, missing values as NaN; where the table does not say what a
-        column holds, or says that it holds strings or categories, the cells as they are.
-    kind : {"number", "boolean", "date", "category"} or None, default=None
-        What the table says; None where it does not.
-    first_row : int, default=0
-        Number of their first row in the table, for messages.
-    """
-
-    values: Any
-    kind: Kind | None = None
-    first_row: int = 0
-
-    def after(self, begin: int) -> Cells:
-        """Leave the first cells out."""
-        return Cells(self.values[begin:], self.kind, self.first_row + begin)
-
-    def objects(self) -> list[Any]:
-        """List the cells as Python values, for a column that is declared to be something else."""
-        if self.kind == "date":
-            moments = (self.values * 86_400e6).round()
-            gaps = np.isnan(moments)
-            stamps = np.where(gaps, 0.0, moments).astype(np.int64).astype("datetime64[us]")
-            return [None if gap else str(stamp) for gap, stamp in zip(gaps, stamps, strict=True)]
-        if self.kind == "boolean":
-            return [None if value != value else bool(value) for value in self.values.tolist()]
-        return list(self.values.tolist() if isinstance(self.values, np.ndarray) else self.values)
 
 
 @dataclass(frozen=True)
@@ -86,17 +51,9 @@ class Table:
         return self.n_rows, len(self.columns)
 
     def __getitem__(self, rows: NDArray[Any]) -> Table:
-        """Take some rows, by a mask or by their numbers."""
+        """Take some rows, by a slice, a mask or their numbers."""
         places = np.arange(self.n_rows)[rows]
-        columns = {
-            name: Cells(
-                cells.values[places]
-                if isinstance(cells.values, np.ndarray)
-                else [cells.values[row] for row in places.tolist()],
-                cells.kind,
-            )
-            for name, cells in self.columns.items()
-        }
+        columns = {name: cells[places] for name, cells in self.columns.items()}
         return Table(columns, len(places), self.sparse, self.n_first)
 
 
@@ -125,12 +82,9 @@ def _stacked_cells(parts: Sequence[Cells]) -> Cells:
     kinds = {each.kind for each in parts if each.kind is not None or any(cell is not None for cell in each.values)}
     kind = kinds.pop() if len(kinds) == 1 else None
     if kind is not None and kind != "category":
-        return Cells(np.concatenate([_of_kind(each, kind).values for each in parts]), kind)
+        numbers = [each.values if each.kind else np.full(len(each.values), np.nan) for each in parts]
+        return Cells(np.concatenate(numbers), kind)
     return Cells([cell for each in parts for cell in (each.values if each.kind is None else each.objects())], kind)
-
-
-def _of_kind(cells: Cells, kind: Kind) -> Cells:
-    return Cells(np.full(len(cells.values), np.nan), kind) if cells.kind is None else cells
 
 
 def is_table(X: Any) -> bool:

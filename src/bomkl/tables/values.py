@@ -19,34 +19,13 @@ from bomkl.tables.cells import category
 from bomkl.tables.errors import TableError
 
 Float = NDArray[np.float64]
+Entries = dict[int, tuple[Any, ...]]  # count and sums of targets, by code
 GAP = 0  # code of the gap
 UNKNOWN = -1  # code of a category that was never learned
 CLAIM = 2  # rows after which a category is worth a column of its own
 _SHARED = 255  # places that categories beyond the limit share; their codes come next
 _FIRST = 1 + _SHARED
 _RECENT = 64  # changed entries that are held apart, and one for each eight in all
-
-
-@dataclass
-class Tally:
-    """What a block does to the values of a column.
-
-    Attributes
-    ----------
-    before : ndarray of shape (n_rows, 1 + n_targets)
-        Count and sums of targets of the value of each row, from the rows before it.
-    touched : dict of int to tuple
-        Count and sums after the block, by code.
-    new : dict of str to int
-        Categories that the block brought, and their codes.
-    claims : list of (int, int)
-        Rows at which a value has been seen often enough for a column of its own, and its code.
-    """
-
-    before: Float
-    touched: dict[int, tuple[Any, ...]]
-    new: dict[str, int]
-    claims: list[tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -77,13 +56,18 @@ class Values:
     index: dict[str, int] = field(default_factory=dict)
     entries: array[float] = field(default_factory=lambda: array("d"))
     recent_index: dict[str, int] = field(default_factory=dict)
-    recent: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+    recent: Entries = field(default_factory=dict)
     places: dict[int, int] = field(default_factory=dict)
 
     @property
     def n_codes(self) -> int:
         """Codes in use."""
         return (_FIRST if self.named else 1) + len(self.index) + len(self.recent_index)
+
+    @property
+    def known(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Categories that have a code."""
+        return self.index, self.recent_index
 
     def entry(self, code: int) -> tuple[Any, ...]:
         """Count and sums of a code."""
@@ -120,27 +104,29 @@ class Values:
         return codes, new
 
     def tally(
-        self,
-        codes: Sequence[int],
-        new: dict[str, int],
-        learned: Sequence[bool],
-        places: Sequence[int],
-        amounts: Sequence[float],
-    ) -> Tally:
+        self, codes: Sequence[int], learned: Sequence[bool], places: Sequence[int], amounts: Sequence[float]
+    ) -> tuple[Float, Entries, list[tuple[int, int]]]:
         """Count a block.
 
         Parameters
         ----------
         codes : sequence of int
             The value of each row.
-        new : dict of str to int
-            Categories that the block brings.
         learned : sequence of bool
             Rows that count.
         places : sequence of int
             The sum that the target of each row adds to; -1 for none.
         amounts : sequence of float
             What it adds.
+
+        Returns
+        -------
+        before : ndarray of shape (n_rows, 1 + n_targets)
+            Count and sums of targets of the value of each row, from the rows before it.
+        touched : dict of int to tuple
+            Count and sums after the block, by code.
+        claims : list of (int, int)
+            Rows at which a value has been seen often enough for a column of its own, and its code.
         """
         touched: dict[int, list[Any]] = {UNKNOWN: [0.0] * (1 + self.n_targets)}
         before, claims = [], []
@@ -157,12 +143,12 @@ class Values:
                     claims.append((row, code))
         del touched[UNKNOWN]
         counts = np.array(before, dtype=np.float64).reshape(len(before), 1 + self.n_targets)
-        return Tally(counts, {code: tuple(entry) for code, entry in touched.items()}, new, claims)
+        return counts, {code: tuple(entry) for code, entry in touched.items()}, claims
 
-    def tally_gaps(self, learned: NDArray[np.bool_], places: Sequence[int], amounts: Sequence[float]) -> Tally:
+    def tally_gaps(
+        self, learned: NDArray[np.bool_], places: Sequence[int], amounts: Sequence[float]
+    ) -> tuple[Float, Entries]:
         """Count a block whose rows are all gaps: the same bits as `tally`, all at once."""
-        if not len(learned):
-            return Tally(np.empty((0, 1 + self.n_targets)), {}, {}, [])
         running = np.zeros((len(learned) + 1, 1 + self.n_targets))
         running[0] = self.entry(GAP)
         running[1:, 0] = learned
@@ -170,17 +156,16 @@ class Values:
         rows = np.flatnonzero(learned & (place >= 0))
         running[1 + rows, 1 + place[rows]] = np.asarray(amounts)[rows]
         running = np.cumsum(running, axis=0)
-        return Tally(running[:-1], {GAP: tuple(running[-1].tolist())}, {}, [])
+        return running[:-1], {GAP: tuple(running[-1].tolist())}
 
-    def after(self, tally: Tally, places: dict[int, int]) -> Values:
-        """Take over what a block does, and the columns that it gives to codes."""
-        if not (tally.touched or tally.new or places):
+    def after(self, touched: Entries, new: dict[str, int]) -> Values:
+        """Take over what a block does: counts and sums by code, and the categories that it brought."""
+        if not (touched or new):
             return self
         values = replace(
             self,
-            recent_index=self.recent_index | tally.new if tally.new else self.recent_index,
-            recent=self.recent | tally.touched,
-            places=self.places | places if places else self.places,
+            recent_index=self.recent_index | new if new else self.recent_index,
+            recent=self.recent | touched,
         )
         if len(values.recent) <= _RECENT + values.n_codes // 8:
             return values

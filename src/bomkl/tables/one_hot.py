@@ -4,31 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from bomkl.tables.columns.column import Change, Column
-from bomkl.tables.columns.undecided import Undecided
+from bomkl.tables.column import Change, Column
 from bomkl.tables.values import Float
 
 PER_CATEGORY = 8  # places that the values of one column may take, and that it adds
 PER_OTHER = 1  # what any other column adds, for its gap
 
 
-@dataclass(frozen=True)
-class Claim:
-    """A value that takes a place after a row.
-
-    Parameters
-    ----------
-    row : int
-        The row.
-    column, code : int
-        The column of the table, and the code of its value.
-    place : int
-        The place.
-    """
+class Claim(NamedTuple):
+    """A value that takes a place after a row: the column of the table, and the code of its value."""
 
     row: int
     column: int
@@ -52,31 +40,23 @@ class OneHot:
     size: int
     used: int = 0
 
-    def write(self, out: Float, columns: Sequence[Column | Undecided], changes: Sequence[Change | None]) -> list[Claim]:
+    def write(self, out: Float, changes: Sequence[Change]) -> list[Claim]:
         """Set the ones of a block, and give the places that its values take."""
-        claims = self._claims(columns, changes)
+        claims = self._claims(changes)
         if not self.size:
             return claims
-        for column, change in zip(columns, changes, strict=True):
-            if isinstance(column, Column) and change is not None:
-                for code, place in column.values.places.items():
-                    out[change.codes == code, self.at + place] = 1.0
+        for change in changes:
+            for code, place in change.after.values.places.items():
+                out[change.codes == code, self.at + place] = 1.0
         for claim in claims:
-            change = changes[claim.column]
-            assert change is not None
-            rows = np.flatnonzero(change.codes == claim.code)
+            rows = np.flatnonzero(changes[claim.column].codes == claim.code)
             out[rows[rows > claim.row], self.at + claim.place] = 1.0
         return claims
 
-    def _claims(self, columns: Sequence[Column | Undecided], changes: Sequence[Change | None]) -> list[Claim]:
-        wishes = sorted(
-            (row, at, code)
-            for at, change in enumerate(changes)
-            if change is not None
-            for row, code in change.tally.claims
-        )
+    def _claims(self, changes: Sequence[Change]) -> list[Claim]:
+        wishes = sorted((row, at, code) for at, change in enumerate(changes) for row, code in change.claims)
         given: list[Claim] = []
-        served = [set(column.values.places) if isinstance(column, Column) else set() for column in columns]
+        served = [set(change.after.values.places) for change in changes]
         for row, at, code in wishes:  # a gap may wish again, as long as it goes on telling something
             place = self.used + len(given)
             if place < self.size and code not in served[at] and len(served[at]) < PER_CATEGORY:
@@ -84,13 +64,12 @@ class OneHot:
                 given.append(Claim(row, at, code, place))
         return given
 
-    def names(self, columns: Sequence[Column | Undecided]) -> list[tuple[Any, str]]:
+    def names(self, columns: Sequence[Column]) -> list[tuple[Any, str]]:
         """Column of the table and name of each; those that no value has taken have a number."""
         found: list[tuple[Any, str]] = [(None, f"one_hot{at}") for at in range(self.size)]
         for column in columns:
-            if isinstance(column, Column):
-                for code, place in column.values.places.items():
-                    found[place] = (column.name, f"{column.name}={column.values.text(code)}")
+            for code, place in column.values.places.items():
+                found[place] = (column.name, f"{column.name}={column.values.text(code)}")
         return found
 
 

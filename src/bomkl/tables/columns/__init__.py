@@ -1,1 +1,0 @@
-"""The columns of a table as columns of numbers."""
