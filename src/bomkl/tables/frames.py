@@ -262,13 +262,10 @@ def _of_array(values: Any) -> Cells:
     if values.ndim != 1:
         raise TableError(f"A column must have one dimension. Got one of shape {values.shape} instead.")
     kind = values.dtype.kind
-    if kind in "iuf":
-        return Cells(values.astype(np.float64), "number")
-    if kind == "b":
-        return Cells(values.astype(np.float64), "boolean")
+    if kind in "iufb":
+        return Cells(values.astype(np.float64), "boolean" if kind == "b" else "number")
     if kind == "m":
-        seconds = values / np.timedelta64(1, "s")
-        return Cells(np.asarray(seconds, dtype=np.float64), "number")
+        return Cells(values / np.timedelta64(1, "s"), "number")
     if kind == "M":
         moments = values.astype("datetime64[us]")
         found: Float = days_of_microseconds(moments.astype(np.int64))
@@ -285,14 +282,11 @@ def _of_pandas(series: Any) -> Cells:
         names = [name if kind_of(name) is not None else str(name) for name in dtype.categories.tolist()]
         return Cells([names[code] if code >= 0 else None for code in series.cat.codes.tolist()], "category")
     kind = getattr(dtype, "kind", "O")
-    if kind in "iuf":
-        return Cells(series.to_numpy(dtype=np.float64, na_value=np.nan), "number")
-    if kind == "b":
-        return Cells(series.to_numpy(dtype=np.float64, na_value=np.nan), "boolean")
-    if kind == "M":
-        return _of_array(series.to_numpy(dtype="datetime64[us]"))
-    if kind == "m":
-        return _of_array(series.to_numpy(dtype="timedelta64[us]"))
+    if kind in "iufb":
+        numbers = series.to_numpy(dtype=np.float64, na_value=np.nan)
+        return Cells(numbers, "boolean" if kind == "b" else "number")
+    if kind in "Mm":
+        return _of_array(series.to_numpy(dtype="datetime64[us]" if kind == "M" else "timedelta64[us]"))
     return Cells(series.tolist())
 
 
@@ -300,10 +294,8 @@ def _of_polars(column: Any) -> Cells:
     import polars as pl
 
     found = column.dtype
-    if found.is_numeric():
-        return Cells(column.cast(pl.Float64).to_numpy().copy(), "number")
-    if found == pl.Boolean:
-        return Cells(column.cast(pl.Float64).to_numpy().copy(), "boolean")
+    if found.is_numeric() or found == pl.Boolean:
+        return Cells(column.cast(pl.Float64).to_numpy().copy(), "boolean" if found == pl.Boolean else "number")
     if found in (pl.Date, pl.Datetime):
         return _of_array(column.cast(pl.Datetime("us")).to_numpy())
     if found == pl.Duration:
@@ -323,7 +315,6 @@ def _validate_arrow(table: Any) -> None:
 
 def _of_arrow(column: Any) -> Cells:
     import pyarrow as pa
-    from pyarrow import compute
 
     found = column.type
     if pa.types.is_dictionary(found):
@@ -339,17 +330,12 @@ def _of_arrow(column: Any) -> Cells:
         return Cells(_arrow_floats(micros) / 1e6, "number")
     if pa.types.is_timestamp(found) or pa.types.is_date(found):
         micros = column.cast(pa.timestamp("us", tz=getattr(found, "tz", None)), safe=False).cast(pa.int64())
-        gaps = np.asarray(compute.is_null(micros))
-        counts = np.asarray(micros.fill_null(0), dtype=np.int64)
-        return Cells(np.where(gaps, np.nan, days_of_microseconds(counts)), "date")
+        return Cells(days_of_microseconds(_arrow_floats(micros)), "date")
     return Cells(column.to_pylist())
 
 
 def _arrow_floats(column: Any) -> Float:
-    gaps = column.null_count
-    values = np.asarray(column.fill_null(0) if gaps else column, dtype=np.float64)
-    if not gaps:
-        return values
     from pyarrow import compute
 
-    return np.where(np.asarray(compute.is_null(column)), np.nan, values)
+    gaps = np.asarray(compute.is_null(column)) if column.null_count else False
+    return np.where(gaps, np.nan, np.asarray(column.fill_null(0), dtype=np.float64))
