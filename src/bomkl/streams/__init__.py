@@ -6,8 +6,9 @@ svmlight, CSV, TSV, JSON lines, Parquet, Arrow, Feather and npz; plain or compre
 from bomkl._support.stream_options import StreamOptions
 from bomkl.streams.errors import BadLineError, StreamError
 from bomkl.streams.formats.registry import FORMATS, Format, register_format
+from bomkl.streams.parts import Block
 from bomkl.streams.schema import Column, Schema
-from bomkl.streams.stream import Block, Stream, open_stream
+from bomkl.streams.stream import Stream, open_stream
 
 __all__ = [
     "FORMATS",

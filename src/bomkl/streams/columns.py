@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -87,29 +85,26 @@ def encode_columns(cells: dict[str, Cells], schema: Schema, options: StreamOptio
     at = 0
     for column in columns:
         values = cells[column.name]
-        missing = partial(_missing, column.name, values, options, rows)
         if column.kind == "number":
             numbers = read_numbers(values, column.name, "not a number", rows)
-            dense[:, at] = _finite(numbers, column.name, values, options, rows)
+            dense[:, at] = _finite(numbers, column.name, values, rows)
             at += 1
         elif column.kind == "vocabulary":
             place = {value: at + position for position, value in enumerate(column.values)}
             for row, cell in enumerate(values):
                 if is_missing(cell):
-                    missing(row)
+                    rows.filled(row, column.name, values)
                 elif (position := place.get(text_of(cell))) is not None:
                     dense[row, position] = 1.0
             at += len(column.values)
         else:
-            hashed.append(_hashed(values, column.name, schema.buckets, missing))
+            hashed.append(_hashed(values, column.name, schema.buckets, rows))
     if not hashed:
         return dense
     return sparse.csr_array(sparse.hstack([sparse.csr_array(dense), sum(hashed[1:], hashed[0])], format="csr"))
 
 
-def table_columns(
-    cells: dict[str, Cells], schema: Schema, options: StreamOptions, rows: KeptRows, typed: bool
-) -> dict[str, Cells]:
+def table_columns(cells: dict[str, Cells], schema: Schema, rows: KeptRows, typed: bool) -> dict[str, Cells]:
     """Columns of a table's rows: arrays of numbers and dates, and lists of cells with None for those that are missing.
 
     The model decides what a cell means that is not of the kind of its column.
@@ -122,9 +117,9 @@ def table_columns(
         if isinstance(values, np.ndarray) and values.dtype.kind == "M":
             found[column.name] = values
         elif column.kind == "number" and (numbers := _all_numbers(values, typed)) is not None:
-            found[column.name] = _finite(numbers, column.name, values, options, rows)
+            found[column.name] = _finite(numbers, column.name, values, rows)
         else:
-            found[column.name] = [_cell(row, column, values, options, typed, rows) for row in range(len(values))]
+            found[column.name] = [_cell(row, column, values, typed, rows) for row in range(len(values))]
     return found
 
 
@@ -139,12 +134,11 @@ def _all_numbers(cells: Cells, typed: bool) -> NDArray[np.float64] | None:
     return numbers
 
 
-def _cell(row: int, column: Column, cells: Cells, options: StreamOptions, typed: bool, rows: KeptRows) -> Any:
+def _cell(row: int, column: Column, cells: Cells, typed: bool, rows: KeptRows) -> Any:
     cell = cells[row]
     if cell is None or cell != cell or (not typed and is_missing(cell)):
-        _missing(column.name, cells, options, rows, row)
-        fill = not isinstance(options.missing, str) and column.kind == "number"
-        return options.missing if fill else None
+        number = rows.filled(row, column.name, cells)
+        return None if isinstance(rows.missing, str) or column.kind != "number" else number
     if column.kind == "number" and not typed and isinstance(cell, str):
         with suppress(ValueError):
             cell = to_number(cell)
@@ -177,34 +171,22 @@ def _checked_columns(cells: dict[str, Cells], schema: Schema, options: StreamOpt
     return columns
 
 
-def _missing(name: str, cells: Cells, options: StreamOptions, rows: KeptRows, row: int) -> None:
-    """Do with a row that lacks a value what the options say."""
-    if options.missing == "error":
-        rows.refuse(row, "the value is missing", name, cells)
-    elif options.missing == "skip":
-        rows.mask[row] = False
-
-
-def _finite(
-    numbers: NDArray[np.float64], name: str, cells: Cells, options: StreamOptions, rows: KeptRows
-) -> NDArray[np.float64]:
+def _finite(numbers: NDArray[np.float64], name: str, cells: Cells, rows: KeptRows) -> NDArray[np.float64]:
     if not np.isfinite(numbers).all():
         for at in np.flatnonzero(np.isinf(numbers)).tolist():
             rows.refuse(at, "not a finite number", name, cells)
         for at in np.flatnonzero(np.isnan(numbers)).tolist():
-            _missing(name, cells, options, rows, at)
-            if options.missing != "keep":
-                numbers[at] = 0.0 if isinstance(options.missing, str) else options.missing
+            numbers[at] = rows.filled(at, name, cells)
     return numbers
 
 
-def _hashed(cells: Cells, name: str, buckets: int, missing: Callable[[int], None]) -> sparse.csr_array:
+def _hashed(cells: Cells, name: str, buckets: int, kept: KeptRows) -> sparse.csr_array:
     """One signed entry a row, at the bucket of the hash of "name=value" (Weinberger et al., 2009)."""
     places: dict[str, tuple[int, float]] = {}
     rows, columns, signs = [], [], []
     for row, cell in enumerate(cells):
         if is_missing(cell):
-            missing(row)
+            kept.filled(row, name, cells)
             continue
         text = text_of(cell)
         if text not in places:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -85,10 +86,12 @@ class KeptRows:
         Line of each row.
     bad : BadLines
         What a bad line leads to.
+    missing : {"error", "skip", "keep"} or float, default="error"
+        What to do with a row that lacks a value.
     """
 
-    def __init__(self, file: str, lines: Any, bad: BadLines) -> None:
-        self.file, self._lines, self._bad = file, lines, bad
+    def __init__(self, file: str, lines: Any, bad: BadLines, missing: str | float = "error") -> None:
+        self.file, self.missing, self._lines, self._bad = file, missing, lines, bad
         self.mask = np.ones(len(lines), dtype=bool)
 
     def refuse(self, row: int, reason: str, column: str | None = None, cells: Any = None) -> None:
@@ -97,6 +100,16 @@ class KeptRows:
             self.mask[row] = False
             text = None if cells is None else str(cells[row])
             self._bad.report(BadLineError(self.file, int(self._lines[row]), reason, column, text))
+
+    def filled(self, row: int, column: str, cells: Any = None) -> float:
+        """Do what is told with a row that lacks a value; gives the number in its place, NaN to keep it missing."""
+        if self.missing == "error":
+            self.refuse(row, "the value is missing", column, cells)
+        elif self.missing == "skip":
+            self.mask[row] = False
+        elif self.missing == "keep":
+            return math.nan
+        return 0.0 if isinstance(self.missing, str) else self.missing
 
 
 def check_number_of_classes(name: str, n_classes: int) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from bomkl.streams.errors import KeptRows
 from bomkl.streams.schema import LabelKind, Schema
+from bomkl.tables.cells import number
 
 MISSING = frozenset({"", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"})
 Cells = list[Any] | NDArray[Any]
@@ -31,12 +32,8 @@ def to_number(cell: Any) -> float:
     """Read the number of a cell; NaN if the cell is missing, ValueError if it is no number."""
     if is_missing(cell):
         return float("nan")
-    if isinstance(cell, str) and "_" in cell:  # Python's digit groups are not a number to anyone else
-        raise ValueError(cell)
-    if isinstance(cell, list | dict):
-        raise ValueError(cell)
     try:
-        return float(cell)
+        return number(cell)
     except OverflowError:
         return float("inf")
 

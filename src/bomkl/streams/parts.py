@@ -1,11 +1,11 @@
-"""Rows as they come out of a file, before they are blocks: a matrix or a table, and the line each row came from."""
+"""Rows as they come out of a file, a matrix or a table with the line of each row, and the blocks made of them."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import compress
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,62 +25,89 @@ from bomkl.streams.errors import BadLines, KeptRows, StreamError
 from bomkl.streams.labels import Cells, Lines, is_missing, label_kind, read_labels, read_weights, whole_if_possible
 from bomkl.streams.reading import listed
 from bomkl.streams.schema import Column, Schema
+from bomkl.tables.cells import taken
 from bomkl.tables.errors import shown_names
 from bomkl.tables.notices import Notices
 
 
-class Rows(NamedTuple):
-    """Features, labels (None where they are not read) and weights (None where there are none) of some rows."""
+class Block(tuple[Any, Any]):
+    """Some rows: features and labels, as a pair."""
 
-    X: Any
-    y: NDArray[Any] | None
-    weight: NDArray[np.float64] | None = None
+    weight: NDArray[np.float64] | None
+
+    def __new__(cls, X: Any, y: NDArray[Any] | None, weight: NDArray[np.float64] | None = None) -> Self:
+        """Make the pair.
+
+        Parameters
+        ----------
+        X : ndarray, csr_array or dict
+            A dense or CSR matrix; with ``as_tables``, a dict of columns.
+        y : ndarray or None
+            Labels; None where they are not read.
+        weight : ndarray or None, default=None
+            Weights of the rows; None where there is no such column.
+        """
+        block = super().__new__(cls, (X, y))
+        block.weight = weight
+        return block
+
+    @property
+    def X(self) -> Any:  # noqa: N802
+        """Features."""
+        return self[0]
+
+    @property
+    def y(self) -> Any:
+        """Labels."""
+        return self[1]
 
     @property
     def n_rows(self) -> int:
-        """How many they are."""
+        """How many rows there are."""
         return len(next(iter(self.X.values()))) if isinstance(self.X, dict) else int(self.X.shape[0])
 
-    def between(self, begin: int, end: int) -> Rows:
-        """Take some of them, one after the other."""
-        if begin == 0 and end == self.n_rows:
-            return self
-        part = slice(begin, end)
-        X = {name: cells[part] for name, cells in self.X.items()} if isinstance(self.X, dict) else self.X[part]
-        return Rows(X, None if self.y is None else self.y[part], None if self.weight is None else self.weight[part])
+    def between(self, begin: int, end: int) -> Block:
+        """Take some rows, one after the other.
+
+        Parameters
+        ----------
+        begin, end : int
+            The first of them, and the one after the last.
+
+        Returns
+        -------
+        Block
+        """
+        return self if begin == 0 and end == self.n_rows else self.take(slice(begin, end))
+
+    def take(self, rows: Any) -> Block:
+        """Take some rows, by a slice, a mask or their numbers."""
+        X: Any = self.X
+        X = {name: taken(cells, rows) for name, cells in X.items()} if isinstance(X, dict) else X[rows]
+        return Block(X, *(None if each is None else each[rows] for each in (self.y, self.weight)))
 
 
-class Part(Protocol):
-    """What a reader yields: rows that share a file."""
+def joined(blocks: list[Block]) -> Block:
+    """Put rows together, one after the other; a column that some do not have is missing there."""
+    if len(blocks) == 1:
+        return blocks[0]
+    X: Any
+    if isinstance(blocks[0].X, dict):
+        names = dict.fromkeys(name for each in blocks for name in each.X)
+        X = {name: _joined_cells([each.X.get(name, [None] * each.n_rows) for each in blocks]) for name in names}
+    elif sparse.issparse(blocks[0].X):
+        X = sparse.csr_array(sparse.vstack([each.X for each in blocks]))
+    else:
+        X = np.concatenate([each.X for each in blocks])
+    labels = [each.y for each in blocks if each.y is not None]
+    weights = [each.weight for each in blocks if each.weight is not None]
+    return Block(X, np.concatenate(labels) if labels else None, np.concatenate(weights) if weights else None)
 
-    @property
-    def lines(self) -> Lines:
-        """Where in the file each row stands."""
 
-    @property
-    def label_cells(self) -> Cells | None:
-        """Labels as they stand in the file, or None where there is no such column."""
-
-    def infer(self, options: StreamOptions) -> Schema:
-        """Guess the meaning of the columns from these rows alone."""
-
-    def widen(self, schema: Schema, options: StreamOptions) -> Schema:
-        """Make room in a schema for what these rows hold: more features, more values."""
-
-    def extend(self, schema: Schema, options: StreamOptions, ignored: Counter[str]) -> Schema:
-        """Take columns of a table into a schema that are new, or count the rows in which they are left out."""
-
-    def encode(self, schema: Schema, options: StreamOptions, bad: BadLines) -> Rows:
-        """Turn the rows into features and labels; rows that cannot be read are reported and left out."""
-
-    def split(self, row: int) -> tuple[Part | None, Part]:
-        """Cut before a row; None where there is nothing before it."""
-
-    def first_to_decide(self, schema: Schema) -> int | None:
-        """Find the first row that has a value in a column of which it is not known yet what it holds."""
-
-    def decide(self, schema: Schema, options: StreamOptions) -> Schema:
-        """Take the columns that have their first value in the first row for what it is."""
+def _joined_cells(columns: list[Any]) -> Any:
+    if all(isinstance(column, np.ndarray) for column in columns):
+        return np.concatenate(columns)
+    return [cell for column in columns for cell in column]
 
 
 @dataclass
@@ -105,8 +132,8 @@ class Matrix:
         """Leave the schema as it is."""
         return schema
 
-    def encode(self, schema: Schema, options: StreamOptions, bad: BadLines) -> Rows:
-        """Turn the rows into features and labels."""
+    def encode(self, schema: Schema, options: StreamOptions, bad: BadLines) -> Block:
+        """Turn the rows into features and labels; rows that cannot be read are reported and left out."""
         if schema.columns is not None:
             names = [column.name for column in schema.columns]
             raise StreamError(f"{self.file}: features have no names here, but the columns {names} are needed")
@@ -116,25 +143,18 @@ class Matrix:
                     f"{self.file}: columns have no names here. The '{setting}' parameter of open_stream must be left "
                     f"out. Got {told!r} instead."
                 )
-        rows = KeptRows(self.file, self.lines, bad)
-        X = self._sparse(schema, rows) if self._is_sparse else self._dense(schema, options, rows)
+        rows = KeptRows(self.file, self.lines, bad, "error" if options.missing == "keep" else options.missing)
+        X = self._sparse(schema, rows) if self._is_sparse else self._dense(schema, rows)
         return _finish(X, self.label_cells, None, schema, options, rows)
 
-    def split(self, row: int) -> tuple[Matrix | None, Matrix]:
-        """Cut before a row."""
-        labels = self.label_cells
-        parts = [
-            Matrix(self.file, self.X[part], None if labels is None else labels[part], self.lines[part])
-            for part in (slice(row), slice(row, None))
-        ]
-        return (parts[0] if row else None), parts[1]
+    def __getitem__(self, rows: slice) -> Matrix:
+        """Take some rows."""
+        labels = None if self.label_cells is None else self.label_cells[rows]
+        return Matrix(self.file, self.X[rows], labels, self.lines[rows])
 
-    def first_to_decide(self, schema: Schema) -> None:
-        """Tell that nothing has to be decided: all features are numbers."""
-
-    def decide(self, schema: Schema, options: StreamOptions) -> Schema:
-        """Leave the schema as it is."""
-        return schema
+    def pieces(self, schema: Schema, options: StreamOptions) -> Iterator[tuple[Schema, Matrix]]:
+        """Leave the rows together: all features are numbers."""
+        yield schema, self
 
     def _width(self) -> int:
         return int(self.X.indices.max(initial=0)) + 1 if self._is_sparse else int(self.X.shape[1])
@@ -156,18 +176,15 @@ class Matrix:
             return sparse.csr_array((X.data, X.indices, starts), shape=(len(keep), schema.n_features))
         return sparse.csr_array((self.X.data, self.X.indices, self.X.indptr), shape=(len(keep), schema.n_features))
 
-    def _dense(self, schema: Schema, options: StreamOptions, rows: KeptRows) -> NDArray[np.float64]:
+    def _dense(self, schema: Schema, rows: KeptRows) -> NDArray[np.float64]:
         if self.X.shape[1] != schema.n_features:
             raise StreamError(f"{self.file}: rows have {self.X.shape[1]} features, but {schema.n_features} are needed")
         X = np.array(self.X, dtype=np.float64)
         for row, column in zip(*np.nonzero(~np.isfinite(X)), strict=True):
-            missing = np.isnan(X[row, column])
-            if missing and not isinstance(options.missing, str):
-                X[row, column] = options.missing
-            elif missing and options.missing == "skip":
-                rows.mask[row] = False
+            if np.isnan(X[row, column]):
+                X[row, column] = rows.filled(row, str(column))
             else:
-                rows.refuse(row, "the value is missing" if missing else "not a finite number", str(column))
+                rows.refuse(row, "not a finite number", str(column))
         return X
 
 
@@ -192,33 +209,30 @@ class Table:
         """Labels as they stand in the file."""
         return None if self.label is None else self.cells[self.label]
 
-    def infer(self, options: StreamOptions) -> Schema:
-        """Guess the meaning of the columns."""
+    def _features(self, options: StreamOptions) -> list[str]:
         other = {self.label, self.weight, *options.ignore}
-        features = [name for name in self.cells if name not in other]
+        return [name for name in self.cells if name not in other]
+
+    def infer(self, options: StreamOptions) -> Schema:
+        """Guess the meaning of the columns from these rows alone."""
+        features = self._features(options)
         if not features:
             raise StreamError(f"{self.file}: there is no feature column in {listed(list(self.cells))}")
-        columns = tuple(infer_column(name, self.cells[name], options, self.file) for name in features)
+        columns = [infer_column(name, self.cells[name], options, self.file) for name in features]
         labels = self.label_cells if not options.as_tables or self.label_cells is None else self.label_cells[:1]
         kind = "number" if labels is None else label_kind(labels)
-        buckets = options.buckets if any(column.kind == "hash" for column in columns) else 0
-        return Schema(0, columns, self.label, tuple(options.ignore), buckets, kind, weight=self.weight).sized()
+        schema = Schema(0, (), self.label, tuple(options.ignore), label_kind=kind, weight=self.weight)
+        return schema.with_columns(columns, options.buckets)
 
     def widen(self, schema: Schema, options: StreamOptions) -> Schema:
-        """Make room in a schema."""
+        """Make room in a schema for what these rows hold."""
         if options.as_tables:
             return self._decided(schema, options, slice(None))
         known = {column.name: column for column in schema.columns or ()}
-        other = {self.label, self.weight, *options.ignore}
-        for name in self.cells:
-            if name in other:
-                continue
-            if name in known:
-                known[name] = widen_column(known[name], self.cells[name], options, self.file)
-            else:
-                known[name] = infer_column(name, self.cells[name], options, self.file)
-        buckets = options.buckets if any(column.kind == "hash" for column in known.values()) else 0
-        return replace(schema, columns=tuple(known.values()), buckets=buckets).sized()
+        for name in self._features(options):
+            told = self.cells[name], options, self.file
+            known[name] = widen_column(known[name], *told) if name in known else infer_column(name, *told)
+        return schema.with_columns(known.values(), options.buckets)
 
     def _new(self, schema: Schema, options: StreamOptions) -> list[str]:
         known = {column.name for column in schema.columns or ()} | schema.left_out
@@ -244,19 +258,19 @@ class Table:
             for name in new:
                 ignored[name] += sum(not is_missing(cell) for cell in self.cells[name])
             return schema
-        return replace(schema, columns=(*columns, *(Column(name, "unknown") for name in new))).sized()
+        return schema.with_columns([*columns, *(Column(name, "unknown") for name in new)])
 
-    def encode(self, schema: Schema, options: StreamOptions, bad: BadLines) -> Rows:
-        """Turn the rows into features and labels."""
+    def encode(self, schema: Schema, options: StreamOptions, bad: BadLines) -> Block:
+        """Turn the rows into features and labels; rows that cannot be read are reported and left out."""
         schema = replace(schema, label=self.label or schema.label, weight=self.weight or schema.weight)
-        rows = KeptRows(self.file, self.lines, bad)
+        rows = KeptRows(self.file, self.lines, bad, options.missing)
         X: Any
         if options.as_tables:
             if schema.columns is None:
                 raise StreamError(f"{self.file}: is a table, but features without names are needed")
             if not self.ragged:
                 self._note_absent(schema, options)
-            X = table_columns(self.cells, schema, options, rows, self.typed)
+            X = table_columns(self.cells, schema, rows, self.typed)
         else:
             cells = self.cells
             if self.ragged:
@@ -275,23 +289,24 @@ class Table:
                 notices.absent(column.name, len(self.lines), like)
         notices.warn()
 
-    def split(self, row: int) -> tuple[Table | None, Table]:
-        """Cut before a row."""
-        parts = [
-            replace(self, cells={name: cells[part] for name, cells in self.cells.items()}, lines=self.lines[part])
-            for part in (slice(row), slice(row, None))
-        ]
-        return (parts[0] if row else None), parts[1]
+    def __getitem__(self, rows: slice) -> Table:
+        """Take some rows."""
+        return replace(self, cells={name: cells[rows] for name, cells in self.cells.items()}, lines=self.lines[rows])
 
-    def first_to_decide(self, schema: Schema) -> int | None:
-        """Find the first row with the first value of a column."""
+    def pieces(self, schema: Schema, options: StreamOptions) -> Iterator[tuple[Schema, Table]]:
+        """Cut the rows where a column shows what it holds, with its first value; each piece has a schema of its own."""
+        part = self
+        while (row := part._first_to_decide(schema)) is not None:
+            if row:
+                yield schema, part[:row]
+            part = part[row:]
+            schema = part._decided(schema, options, slice(1))
+        yield schema, part
+
+    def _first_to_decide(self, schema: Schema) -> int | None:
         open_columns = [column.name for column in schema.columns or () if column.kind == "unknown"]
         rows = [first_value(self.cells[name]) for name in open_columns if name in self.cells]
         return min((row for row in rows if row is not None), default=None)
-
-    def decide(self, schema: Schema, options: StreamOptions) -> Schema:
-        """Take columns for what their value in the first row is."""
-        return self._decided(schema, options, slice(1))
 
     def _decided(self, schema: Schema, options: StreamOptions, rows: slice) -> Schema:
         columns = tuple(
@@ -301,22 +316,22 @@ class Table:
         return replace(schema, columns=columns)
 
 
+Part = Matrix | Table  # what a reader yields: rows that share a file
+
+
 def _finish(
     X: Any, cells: Cells | None, weights: Cells | None, schema: Schema, options: StreamOptions, rows: KeptRows
-) -> Rows:
+) -> Block:
     """Read labels and weights, and leave out the rows that were struck."""
-    y, weight, keep = None, None, rows.mask
+    y, weight = None, None
     if options.labels:
         if cells is None:
             raise StreamError(f"{rows.file}: there are no labels")
         y = read_labels(cells, schema, rows)
         if weights is not None:
             weight = read_weights(weights, schema, rows)
-    if not keep.all():
-        y, weight = (None if each is None else each[keep] for each in (y, weight))
-        X = {name: _kept(column, keep) for name, column in X.items()} if isinstance(X, dict) else X[keep]
-    return Rows(X, y if y is None or options.target == "number" else whole_if_possible(y), weight)
-
-
-def _kept(column: Cells, keep: NDArray[np.bool_]) -> Cells:
-    return column[keep] if isinstance(column, np.ndarray) else list(compress(column, keep))
+    block = Block(X, y, weight)
+    block = block if rows.mask.all() else block.take(rows.mask)
+    if y is None or options.target == "number":
+        return block
+    return Block(block.X, whole_if_possible(block.y), block.weight)

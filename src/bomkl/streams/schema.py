@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 Kind = Literal["number", "vocabulary", "hash", "text", "boolean", "date", "unknown"]
@@ -91,26 +92,17 @@ class Schema:
         ]
         return names + [f"hash_{bucket}" for bucket in range(self.buckets)]
 
-    def sized(self) -> Schema:
-        """Give the same schema with the width that its columns need."""
-        widths = {"hash": 0, "vocabulary": None}
-        each = (widths.get(column.kind, 1) for column in self.columns or ())
-        width = sum(len(c.values) if w is None else w for w, c in zip(each, self.columns or (), strict=True))
-        return replace(self, n_features=width + self.buckets)
+    def with_columns(self, columns: Iterable[Column], buckets: int = 0) -> Schema:
+        """Give the same schema with these columns and the width that they need."""
+        columns = tuple(columns)
+        buckets = buckets if any(column.kind == "hash" for column in columns) else 0
+        found = replace(self, columns=columns, buckets=buckets)
+        return replace(found, n_features=len(found.feature_names() or ()))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        columns = self.columns and [{"name": c.name, "kind": c.kind, "values": list(c.values)} for c in self.columns]
-        return {
-            "n_features": self.n_features,
-            "columns": columns,
-            "label": self.label,
-            "ignored": list(self.ignored),
-            "buckets": self.buckets,
-            "label_kind": self.label_kind,
-            "classes": None if self.classes is None else list(self.classes),
-            "weight": self.weight,
-        }
+        plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return plain
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Schema:
@@ -118,7 +110,9 @@ class Schema:
         columns = plain["columns"]
         return cls(
             n_features=int(plain["n_features"]),
-            columns=columns and tuple(Column(c["name"], c["kind"], tuple(c["values"])) for c in columns),
+            columns=None
+            if columns is None
+            else tuple(Column(c["name"], c["kind"], tuple(c["values"])) for c in columns),
             label=plain["label"],
             ignored=tuple(plain["ignored"]),
             buckets=int(plain["buckets"]),

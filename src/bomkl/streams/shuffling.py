@@ -10,11 +10,10 @@ from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from bomkl.streams.parts import Rows
-from bomkl.streams.stream import Block, Stream, join_rows
+from bomkl.streams.parts import Block, joined
+from bomkl.streams.stream import Stream
 
 _FILES = 64
 
@@ -52,10 +51,10 @@ def shuffled(stream: Stream, seed: int) -> Iterator[Block]:
             _deal(block, draw, files)
         for number, file in enumerate(files):
             if rows := list(_stored(file)):
-                mixed = join_rows(rows)
+                mixed = joined(rows)
                 order = np.random.default_rng([seed, number]).permutation(mixed.n_rows)
                 for begin in range(0, len(order), size):
-                    yield Block(*_taken(mixed, order[begin : begin + size]))
+                    yield mixed.take(order[begin : begin + size])
             file.close()
 
 
@@ -63,20 +62,10 @@ def _deal(block: Block, draw: np.random.Generator, files: list[Any]) -> None:
     """Write rows to files that are drawn one by one, so that blocks of any size lead to the same files."""
     chosen = (draw.random(block.n_rows) * len(files)).astype(np.intp)
     for number in np.unique(chosen):
-        _store(_taken(block, np.flatnonzero(chosen == number)), files[number])
+        _store(block.take(chosen == number), files[number])
 
 
-def _taken(block: Block, rows: NDArray[np.intp]) -> Rows:
-    X = block.X
-    taken = {name: _cells(cells, rows) for name, cells in X.items()} if isinstance(X, dict) else X[rows]
-    return Rows(taken, *(None if each is None else _cells(each, rows) for each in (block.y, block.weight)))
-
-
-def _cells(cells: Any, rows: NDArray[np.intp]) -> Any:
-    return cells[rows] if isinstance(cells, np.ndarray) else [cells[row] for row in rows]
-
-
-def _store(rows: Rows, file: Any) -> None:
+def _store(rows: Block, file: Any) -> None:
     """Write rows as arrays, one after the other; what is no array of numbers as JSON."""
     X: Any = rows.X
     names: Any
@@ -100,7 +89,7 @@ def _write(file: Any, text: str) -> None:
     np.save(file, np.frombuffer(text.encode("utf-8", "surrogatepass"), dtype=np.uint8))
 
 
-def _stored(file: Any) -> Iterator[Rows]:
+def _stored(file: Any) -> Iterator[Block]:
     """Read what `_store` wrote."""
     end = file.seek(0, os.SEEK_END)
     file.seek(0)
@@ -110,12 +99,12 @@ def _stored(file: Any) -> Iterator[Rows]:
         *columns, y, weight = parts
         y = np.array(y, dtype=object) if isinstance(y, list) else y
         if isinstance(names, list):
-            yield Rows(dict(zip(names, columns, strict=True)), y, weight)
+            yield Block(dict(zip(names, columns, strict=True)), y, weight)
         elif names is not None:
             data, indices, starts = columns
-            yield Rows(sparse.csr_array((data, indices, starts), shape=(len(starts) - 1, names)), y, weight)
+            yield Block(sparse.csr_array((data, indices, starts), shape=(len(starts) - 1, names)), y, weight)
         else:
-            yield Rows(columns[0], y, weight)
+            yield Block(columns[0], y, weight)
 
 
 def _read(file: Any) -> Any:

@@ -8,11 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
 
 from bomkl._support.limits import MOST_CLASSES
 from bomkl._support.stream_options import StreamOptions
@@ -20,62 +18,11 @@ from bomkl.streams.errors import BadLineError, BadLines, NoRowsError, StreamErro
 from bomkl.streams.formats.registry import FORMATS, checked_options, format_of
 from bomkl.streams.labels import whole_if_possible
 from bomkl.streams.live import LiveFile
-from bomkl.streams.parts import Part, Rows
+from bomkl.streams.parts import Block, Part, joined
 from bomkl.streams.reading import Reading
 from bomkl.streams.schema import Label, Schema
 from bomkl.streams.sources import Lines, Source, expand, open_source
 from bomkl.tables.notices import TableWarning
-
-
-class Block(tuple[Any, Any]):
-    """Some rows: features and labels, as a pair."""
-
-    weight: NDArray[np.float64] | None
-
-    def __new__(cls, X: Any, y: NDArray[Any] | None, weight: NDArray[np.float64] | None = None) -> Self:
-        """Make the pair.
-
-        Parameters
-        ----------
-        X : ndarray, csr_array or dict
-            A dense or CSR matrix; with ``as_tables``, a dict of columns.
-        y : ndarray or None
-            Labels; None where they are not read.
-        weight : ndarray or None, default=None
-            Weights of the rows; None where there is no such column.
-        """
-        block = super().__new__(cls, (X, y))
-        block.weight = weight
-        return block
-
-    @property
-    def X(self) -> Any:  # noqa: N802
-        """Features."""
-        return self[0]
-
-    @property
-    def y(self) -> Any:
-        """Labels."""
-        return self[1]
-
-    @property
-    def n_rows(self) -> int:
-        """How many rows there are."""
-        return Rows(self.X, self.y).n_rows
-
-    def between(self, begin: int, end: int) -> Block:
-        """Take some rows, one after the other.
-
-        Parameters
-        ----------
-        begin, end : int
-            The first of them, and the one after the last.
-
-        Returns
-        -------
-        Block
-        """
-        return Block(*Rows(self.X, self.y, self.weight).between(begin, end))
 
 
 def open_stream(
@@ -253,7 +200,7 @@ class Stream:
         of a pipe may end earlier, when the pipe has no more rows for now.
         """
         size = self.options.block_rows
-        waiting: list[Rows] = []
+        waiting: list[Block] = []
         row, end = 0, (start // size + 1) * size
         try:
             for rows in self._rows():
@@ -263,18 +210,18 @@ class Stream:
                     waiting.append(rows.between(first, first + take))
                     first += take
                     if row + first == end:
-                        yield join_rows(waiting)
+                        yield joined(waiting)
                         waiting, end = [], end + size
                 row += n
                 if waiting and not self.rewindable and not self._more_at_once():
-                    yield join_rows(waiting)
+                    yield joined(waiting)
                     waiting = []
         except StreamError:
             if waiting:  # what was read before the error is good
-                yield join_rows(waiting)
+                yield joined(waiting)
             raise
         if waiting:
-            yield join_rows(waiting)
+            yield joined(waiting)
         if row == 0:
             raise NoRowsError(f"{self.name}: there are no rows{self._left_out(self._bad)}")
 
@@ -286,7 +233,7 @@ class Stream:
         """Rows as they stand in the sources, before they are encoded."""
         return self._read(self._bad)
 
-    def _rows(self) -> Iterator[Rows]:
+    def _rows(self) -> Iterator[Block]:
         if self.rewindable:
             self._bad, self.ignored = BadLines(self.options.on_bad_line == "skip"), Counter()
             parts = self._read(self._bad)
@@ -300,16 +247,9 @@ class Stream:
             if self.schema is None:
                 self.schema = part.infer(self.options)
             self.schema = part.extend(self.schema, self.options, self.ignored)
-            yield from self._decided(part)
-
-    def _decided(self, part: Part) -> Iterator[Rows]:
-        """Encode a part of a table in pieces: a column is taken for numbers or texts at the row of its first value."""
-        while self.schema is not None and (row := part.first_to_decide(self.schema)) is not None:
-            earlier, part = part.split(row)
-            if earlier is not None:
-                yield from self._encoded(earlier)
-            self.schema = part.decide(self.schema, self.options)
-        yield from self._encoded(part)
+            for schema, piece in part.pieces(self.schema, self.options):
+                self.schema = schema
+                yield from self._encoded(piece)
 
     def _rest(self) -> Iterator[Part]:
         if self._failed is not None:
@@ -318,15 +258,14 @@ class Stream:
         assert self._parts is not None
         yield from self._parts
 
-    def _encoded(self, part: Part) -> Iterator[Rows]:
+    def _encoded(self, part: Part) -> Iterator[Block]:
         """Encode a part; where a row of it cannot be read, those before it come before the error."""
         assert self.schema is not None
         try:
             rows = part.encode(self.schema, self.options, self._bad)
         except BadLineError as error:
-            good, _ = part.split(int(np.searchsorted(np.asarray(part.lines), error.line)))
-            if good is not None:
-                yield from self._encoded(good)
+            if good := int(np.searchsorted(np.asarray(part.lines), error.line)):
+                yield from self._encoded(part[:good])
             raise
         yield rows
 
@@ -341,30 +280,6 @@ class Stream:
                 options = replace(self.options, format=format)
                 if head:
                     yield from FORMATS[format].read(file, Reading(source.name, options, known, bad, source.typed))
-
-
-def join_rows(rows: list[Rows]) -> Block:
-    """Put rows together, one after the other; a column that some do not have is missing there."""
-    if len(rows) == 1:
-        return Block(*rows[0])
-    first = rows[0].X
-    X: Any
-    if isinstance(first, dict):
-        names = dict.fromkeys(name for each in rows for name in each.X)
-        X = {name: _joined([each.X.get(name, [None] * each.n_rows) for each in rows]) for name in names}
-    elif sparse.issparse(first):
-        X = sparse.csr_array(sparse.vstack([each.X for each in rows]))
-    else:
-        X = np.concatenate([each.X for each in rows])
-    labels = [each.y for each in rows if each.y is not None]
-    weights = [each.weight for each in rows if each.weight is not None]
-    return Block(X, np.concatenate(labels) if labels else None, np.concatenate(weights) if weights else None)
-
-
-def _joined(columns: list[Any]) -> Any:
-    if all(isinstance(column, np.ndarray) for column in columns):
-        return np.concatenate(columns)
-    return [cell for column in columns for cell in column]
 
 
 def _classes(part: Part, schema: Schema | None, options: StreamOptions, bad: BadLines) -> set[Label]:

@@ -195,7 +195,7 @@ def check_kinds(types: Any) -> dict[Any, Kind]:
 
 def taken(cells: Any, rows: Any) -> Any:
     """Take some cells of an array or a list, by a slice, a mask or their numbers."""
-    if isinstance(cells, np.ndarray):
+    if isinstance(cells, np.ndarray) or isinstance(rows, slice):
         return cells[rows]
     return [cells[row] for row in np.arange(len(cells))[rows].tolist()]
 
