@@ -3,15 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 from bomkl import auto
 from bomkl._support.validation import check_choice, check_count
-from bomkl.river.base import RiverClassifier, RiverRegressor
-from bomkl.river.columns import Columns, FixedColumns, TableColumns
+from bomkl.river.base import NamedColumns, RiverClassifier, RiverRegressor, Rows, is_row
+from bomkl.river.columns import FixedColumns
 
 
-class AutoMKLClassifier(RiverClassifier):
+class _AutoModel(NamedColumns):
+    """What both models share."""
+
+    _estimator: ClassVar[Any]
+
+    features: int | None = None  # in pickles of earlier versions
+    new_columns = "learn"  # likewise
+    absent = "zero"  # likewise
+
+    def __init__(
+        self,
+        budget: int = 200,
+        drift: str | None = "auto",
+        seed: int | None = None,
+        features: int | None = None,
+        new_columns: str = "learn",
+        absent: str = "zero",
+    ) -> None:
+        check_choice(type(self).__name__, "absent", absent, ("zero", "missing"))
+        if features is not None:
+            check_count(type(self).__name__, "features", features)
+        self.budget = budget
+        self.drift = drift
+        self.seed = seed
+        self.features = features
+        self.new_columns = new_columns
+        self.absent = absent
+        self._columns = FixedColumns(features, absent)
+        self._model = self._estimator(budget=budget, drift=drift, random_state=seed, new_columns=new_columns)
+
+    def _learn_numbers(self, rows: Rows, targets: list[Any], weights: list[float] | None) -> None:
+        if is_row(rows) and weights is None:
+            self._model.learn_one(rows, targets[0])
+        else:
+            self._model.partial_fit([rows] if is_row(rows) else rows, targets, sample_weight=weights)
+
+
+class AutoMKLClassifier(_AutoModel, RiverClassifier):
     """Budget online multiple kernel classification with nothing to tune, for River.
 
     The model scales the features itself. It makes room for `features` features. Features that come when there is no
@@ -45,68 +83,27 @@ class AutoMKLClassifier(RiverClassifier):
     True
     """
 
-    features: int | None = None  # in pickles of earlier versions
-    new_columns = "learn"  # likewise
-    absent = "zero"  # likewise
-
-    def __init__(
-        self,
-        budget: int = 200,
-        drift: str | None = "auto",
-        seed: int | None = None,
-        features: int | None = None,
-        new_columns: str = "learn",
-        absent: str = "zero",
-    ) -> None:
-        check_choice(type(self).__name__, "absent", absent, ("zero", "missing"))
-        if features is not None:
-            check_count(type(self).__name__, "features", features)
-        self.budget = budget
-        self.drift = drift
-        self.seed = seed
-        self.features = features
-        self.new_columns = new_columns
-        self.absent = absent
-        self._columns: Columns | TableColumns = FixedColumns(features, absent)
-        self._codes: dict[Any, int] = {}  # of labels, in the order in which they were first seen
-        self._model = auto.AutoMKLClassifier(budget=budget, drift=drift, random_state=seed, new_columns=new_columns)
+    _estimator = auto.AutoMKLClassifier
+    _codes: Mapping[Any, int] = MappingProxyType({})  # of labels, in the order in which they were first seen
 
     @property
     def _known(self) -> list[Any]:
         return list(self._codes)
 
-    def _learn_row(self, x: Mapping[Any, Any], label: Any, weight: list[float] | None) -> None:
-        codes = self._codes_with([label])
-        row = self._columns.row(x)
-        if weight is None:
-            self._model.learn_one(row, codes[label])
-        else:
-            self._model.partial_fit([row], [codes[label]], sample_weight=weight)
+    def _learn(self, rows: Rows, targets: list[Any], weights: list[float] | None) -> None:
+        new = dict.fromkeys(label for label in targets if label not in self._codes)
+        codes = {**self._codes, **{label: len(self._codes) + i for i, label in enumerate(new)}} if new else self._codes
+        self._learn_numbers(rows, [codes[label] for label in targets], weights)
         self._codes = codes
 
-    def _learn_frame(self, X: Any, labels: list[Any], weights: list[float] | None) -> None:
-        codes = self._codes_with(labels)
-        self._model.partial_fit(self._columns.rows(X), [codes[label] for label in labels], sample_weight=weights)
-        self._codes = codes
+    def _winners(self, rows: Rows) -> Any:
+        return [self._model.predict_one(rows)] if is_row(rows) else self._model.predict(rows)
 
-    def _codes_with(self, labels: list[Any]) -> dict[Any, int]:
-        new = dict.fromkeys(label for label in labels if label not in self._codes)
-        return self._codes | {label: len(self._codes) + i for i, label in enumerate(new)} if new else self._codes
-
-    def _winner(self, x: Mapping[Any, Any]) -> int:
-        return int(self._model.predict_one(self._columns.row(x)))
-
-    def _winners(self, X: Any) -> Any:
-        return self._model.predict(self._columns.rows(X))
-
-    def _row_chances(self, x: Mapping[Any, Any]) -> Any:
-        return self._model.predict_proba_one(self._columns.row(x))
-
-    def _chances(self, X: Any) -> Any:
-        return self._model.predict_proba(self._columns.rows(X))
+    def _chances(self, rows: Rows) -> Any:
+        return [self._model.predict_proba_one(rows)] if is_row(rows) else self._model.predict_proba(rows)
 
 
-class AutoMKLRegressor(RiverRegressor):
+class AutoMKLRegressor(_AutoModel, RiverRegressor):
     """Budget online multiple kernel regression with nothing to tune, for River.
 
     The model scales features and targets itself. It treats features as `AutoMKLClassifier` does.
@@ -139,43 +136,10 @@ class AutoMKLRegressor(RiverRegressor):
     True
     """
 
-    features: int | None = None  # in pickles of earlier versions
-    new_columns = "learn"  # likewise
-    absent = "zero"  # likewise
+    _estimator = auto.AutoMKLRegressor
 
-    def __init__(
-        self,
-        budget: int = 200,
-        drift: str | None = "auto",
-        seed: int | None = None,
-        features: int | None = None,
-        new_columns: str = "learn",
-        absent: str = "zero",
-    ) -> None:
-        check_choice(type(self).__name__, "absent", absent, ("zero", "missing"))
-        if features is not None:
-            check_count(type(self).__name__, "features", features)
-        self.budget = budget
-        self.drift = drift
-        self.seed = seed
-        self.features = features
-        self.new_columns = new_columns
-        self.absent = absent
-        self._columns: Columns | TableColumns = FixedColumns(features, absent)
-        self._model = auto.AutoMKLRegressor(budget=budget, drift=drift, random_state=seed, new_columns=new_columns)
+    def _learn(self, rows: Rows, targets: list[Any], weights: list[float] | None) -> None:
+        self._learn_numbers(rows, targets, weights)
 
-    def _learn_row(self, x: Mapping[Any, Any], target: float, weight: list[float] | None) -> None:
-        row = self._columns.row(x)
-        if weight is None:
-            self._model.learn_one(row, target)
-        else:
-            self._model.partial_fit([row], [target], sample_weight=weight)
-
-    def _learn_frame(self, X: Any, targets: list[float], weights: list[float] | None) -> None:
-        self._model.partial_fit(self._columns.rows(X), targets, sample_weight=weights)
-
-    def _prediction(self, x: Mapping[Any, Any]) -> float:
-        return float(self._model.predict_one(self._columns.row(x)))
-
-    def _predictions(self, X: Any) -> Any:
-        return self._model.predict(self._columns.rows(X))
+    def _predictions(self, rows: Rows) -> Any:
+        return [self._model.predict_one(rows)] if is_row(rows) else self._model.predict(rows)

@@ -1,12 +1,12 @@
 """What both families share: rows that are dictionaries or DataFrames, one or many at a time.
 
-A family supplies how a row is learned and predicted once its columns are known.
+A family supplies how rows are learned and predicted once their columns are known.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +17,13 @@ from bomkl.river.checks import check_frame, check_label, number_to_predict, weig
 from bomkl.river.columns import Columns, TableColumns
 from bomkl.tables.frames import flat
 
+Rows = Any  # one row, a vector of numbers or a dict, or several: a matrix, or a list of dicts
+
+
+def is_row(rows: Rows) -> bool:
+    """Tell whether rows are a single one."""
+    return isinstance(rows, dict) or (isinstance(rows, np.ndarray) and rows.ndim == 1)
+
 
 class NamedColumns:
     """A model whose columns come with the stream."""
@@ -24,10 +31,33 @@ class NamedColumns:
     _columns: Columns | TableColumns
     _model: Any
 
-    def _learning(self, x: Mapping[Any, Any], labels: Iterable[Any] | None, learn: Callable[[Self], None]) -> None:
-        """Learn from a row, or from the first row of a DataFrame and all others (None); what fails leaves no trace."""
+    @abstractmethod
+    def _learn(self, rows: Rows, targets: list[Any], weights: list[float] | None) -> None:
+        """Learn from rows, whose columns are known; None is a weight of one."""
+
+    def _learn_row(self, x: Mapping[Any, Any], target: Any, w: Any) -> None:
+        weight, x = weights_of(w, 1), flat(x)
+        if not self._nothing_yet(weight):
+            known = self._knows(target)
+            self._learning(x, lambda model: model._learn(model._columns.row(x), [target], weight), known)
+
+    def _learn_frame(self, X: Any, targets: list[Any], w: Any) -> None:
+        weights = weights_of(w, len(targets))
+        if not targets or self._nothing_yet(weights):
+            return
+        first = dict(zip(X.columns, X.iloc[0], strict=True))
+        columns = self._columns.ready_for(first)
+        if isinstance(columns, Columns):
+            check_frame(X, columns.may_miss)
+        self._learning(first, lambda model: model._learn(model._columns.rows(X), targets, weights))
+
+    def _learning(self, x: Mapping[Any, Any], learn: Callable[[Self], None], known: bool = False) -> None:
+        """Learn from a row, whose target may be known, or from a DataFrame with this first row.
+
+        What fails leaves no trace.
+        """
         columns = self._columns.ready_for(x)
-        if labels is not None and columns is self._columns and columns.knows(x) and all(map(self._knows, labels)):
+        if known and columns is self._columns and columns.knows(x):
             learn(self)  # only the estimator changes, and as a whole
             return
 
@@ -39,16 +69,9 @@ class NamedColumns:
 
         change(self, begin)
 
-    def _learning_frame(self, X: Any, learn: Callable[[Self], None]) -> None:
-        first = dict(zip(X.columns, X.iloc[0], strict=True))
-        columns = self._columns.ready_for(first)
-        if isinstance(columns, Columns):
-            check_frame(X, columns.may_miss)
-        self._learning(first, None, learn)
-
-    def _knows(self, label: Any) -> bool:
-        """Whether a label has come before."""
-        raise NotImplementedError
+    def _knows(self, target: Any) -> bool:
+        """Whether a label has come before; any number is known."""
+        return True
 
     def _nothing_yet(self, weights: list[float] | None) -> bool:
         """Whether rows of weight zero come before all others: an estimator begins with a row that counts."""
@@ -68,31 +91,15 @@ class RiverClassifier(NamedColumns, base.MiniBatchClassifier):
         """Labels, in the order in which they were first seen."""
 
     @abstractmethod
-    def _learn_row(self, x: Mapping[Any, Any], label: Any, weight: list[float] | None) -> None:
-        """Learn from one row, whose columns are known; None is a weight of one."""
-
-    @abstractmethod
-    def _learn_frame(self, X: Any, labels: list[Any], weights: list[float] | None) -> None:
-        """Learn from one row or more."""
-
-    @abstractmethod
-    def _winner(self, x: Mapping[Any, Any]) -> int:
-        """Place of the likeliest label."""
-
-    @abstractmethod
-    def _winners(self, X: Any) -> Any:
+    def _winners(self, rows: Rows) -> Any:
         """Place of the likeliest label of each row."""
 
     @abstractmethod
-    def _row_chances(self, x: Mapping[Any, Any]) -> Any:
-        """Probability of each label."""
-
-    @abstractmethod
-    def _chances(self, X: Any) -> Any:
+    def _chances(self, rows: Rows) -> Any:
         """Probabilities, a column for each label."""
 
-    def _knows(self, label: Any) -> bool:
-        return label in self._known
+    def _knows(self, target: Any) -> bool:
+        return target in self._known
 
     @property
     def _multiclass(self) -> bool:
@@ -111,10 +118,7 @@ class RiverClassifier(NamedColumns, base.MiniBatchClassifier):
             Weight of the row.
         """
         check_label(y)
-        weight, x = weights_of(w, 1), flat(x)
-        if self._nothing_yet(weight):
-            return
-        self._learning(x, [y], lambda model: model._learn_row(x, y, weight))
+        self._learn_row(x, y, w)
 
     def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
         """Learn from the rows of a DataFrame, with the same result as one by one.
@@ -131,9 +135,7 @@ class RiverClassifier(NamedColumns, base.MiniBatchClassifier):
         labels = list(y)
         for label in labels:
             check_label(label)
-        weights = weights_of(w, len(labels))
-        if labels and not self._nothing_yet(weights):
-            self._learning_frame(X, lambda model: model._learn_frame(X, labels, weights))
+        self._learn_frame(X, labels, w)
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
         """Predict the label of one row; None before the model has seen a label.
@@ -146,7 +148,7 @@ class RiverClassifier(NamedColumns, base.MiniBatchClassifier):
             Ignored, as in all models of River.
         """
         now = self._now()
-        return now._known[now._winner(flat(x))] if now._known else None
+        return now._known[int(now._winners(now._columns.row(flat(x)))[0])] if now._known else None
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
         """Predict the probability of every label seen so far.
@@ -159,7 +161,9 @@ class RiverClassifier(NamedColumns, base.MiniBatchClassifier):
             Ignored, as in all models of River.
         """
         now = self._now()
-        return dict(zip(now._known, now._row_chances(flat(x)).tolist(), strict=True)) if now._known else {}
+        if not now._known:
+            return {}
+        return dict(zip(now._known, now._chances(now._columns.row(flat(x)))[0].tolist(), strict=True))
 
     def predict_proba_many(self, X: Any) -> Any:
         """Predict probabilities for the rows of a DataFrame, a column for each label seen so far.
@@ -174,7 +178,7 @@ class RiverClassifier(NamedColumns, base.MiniBatchClassifier):
         now = self._now()
         if not now._known or len(X) == 0:
             return pd.DataFrame(index=X.index, columns=now._known, dtype=np.float64)
-        return pd.DataFrame(now._chances(X), index=X.index, columns=now._known)
+        return pd.DataFrame(now._chances(now._columns.rows(X)), index=X.index, columns=now._known)
 
     def predict_many(self, X: Any) -> Any:
         """Predict the labels of the rows of a DataFrame.
@@ -189,28 +193,16 @@ class RiverClassifier(NamedColumns, base.MiniBatchClassifier):
         now = self._now()
         if not now._known or len(X) == 0:
             return pd.Series([None] * len(X), index=X.index, dtype=object)
-        labels = now._known
-        return pd.Series([labels[int(place)] for place in now._winners(X)], index=X.index)
+        labels, winners = now._known, now._winners(now._columns.rows(X))
+        return pd.Series([labels[int(place)] for place in winners], index=X.index)
 
 
 class RiverRegressor(NamedColumns, base.MiniBatchRegressor):
     """A regressor whose columns come with the stream."""
 
     @abstractmethod
-    def _learn_row(self, x: Mapping[Any, Any], target: float, weight: list[float] | None) -> None:
-        """Learn from one row, whose columns are known; None is a weight of one."""
-
-    @abstractmethod
-    def _learn_frame(self, X: Any, targets: list[float], weights: list[float] | None) -> None:
-        """Learn from one row or more."""
-
-    @abstractmethod
-    def _prediction(self, x: Mapping[Any, Any]) -> float:
-        """Prediction of one row."""
-
-    @abstractmethod
-    def _predictions(self, X: Any) -> Any:
-        """Predictions of one row or more."""
+    def _predictions(self, rows: Rows) -> Any:
+        """Prediction of each row."""
 
     def learn_one(self, x: Mapping[Any, Any], y: float, w: float = 1.0) -> None:
         """Learn from one row.
@@ -224,11 +216,7 @@ class RiverRegressor(NamedColumns, base.MiniBatchRegressor):
         w
             Weight of the row.
         """
-        target = number_to_predict(y)
-        weight, x = weights_of(w, 1), flat(x)
-        if self._nothing_yet(weight):
-            return
-        self._learning(x, [], lambda model: model._learn_row(x, target, weight))
+        self._learn_row(x, number_to_predict(y), w)
 
     def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
         """Learn from the rows of a DataFrame, with the same result as one by one.
@@ -242,10 +230,7 @@ class RiverRegressor(NamedColumns, base.MiniBatchRegressor):
         w
             Weights of the rows, or one weight for all.
         """
-        targets = [number_to_predict(value) for value in y]
-        weights = weights_of(w, len(targets))
-        if targets and not self._nothing_yet(weights):
-            self._learning_frame(X, lambda model: model._learn_frame(X, targets, weights))
+        self._learn_frame(X, [number_to_predict(value) for value in y], w)
 
     def predict_one(self, x: Mapping[Any, Any]) -> float:
         """Predict the target of one row; 0 before the model has learned from any.
@@ -256,7 +241,9 @@ class RiverRegressor(NamedColumns, base.MiniBatchRegressor):
             Features by name.
         """
         now = self._now()
-        return now._prediction(flat(x)) if hasattr(now._model, "n_features_in_") else 0.0
+        if not hasattr(now._model, "n_features_in_"):
+            return 0.0
+        return float(now._predictions(now._columns.row(flat(x)))[0])
 
     def predict_many(self, X: Any) -> Any:
         """Predict the targets of the rows of a DataFrame.
@@ -270,4 +257,4 @@ class RiverRegressor(NamedColumns, base.MiniBatchRegressor):
 
         now = self._now()
         learned = hasattr(now._model, "n_features_in_") and len(X)
-        return pd.Series(now._predictions(X) if learned else np.zeros(len(X)), index=X.index)
+        return pd.Series(now._predictions(now._columns.rows(X)) if learned else np.zeros(len(X)), index=X.index)

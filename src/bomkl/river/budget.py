@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,10 +10,9 @@ from numpy.typing import NDArray
 from bomkl import budget as estimators
 from bomkl.combiners import Combiner
 from bomkl.learners import Learner
-from bomkl.river.base import RiverClassifier, RiverRegressor
-from bomkl.river.columns import Columns, TableColumns
+from bomkl.river.base import RiverClassifier, RiverRegressor, Rows, is_row
+from bomkl.river.columns import Columns
 
-Rows = NDArray[np.float64] | list[dict[Any, Any]]  # of numbers, or of a table
 _END = object()
 _SURELY_IN_RANGE = 1e26  # targets that all models take
 
@@ -63,7 +61,7 @@ class BudgetMKLClassifier(RiverClassifier):
         self.combiner = combiner
         self.budget = budget
         self.seed = seed
-        self._columns: Columns | TableColumns = Columns()
+        self._columns = Columns()
         self._labels: list[Any] = []  # in the order in which they were first seen; their numbers are the classes
         self._model = estimators.BudgetMKLClassifier(
             kernels=kernels, learner=learner, combiner=combiner, budget=budget, random_state=seed
@@ -73,25 +71,11 @@ class BudgetMKLClassifier(RiverClassifier):
     def _known(self) -> list[Any]:
         return self._labels
 
-    def _learn_row(self, x: Mapping[Any, Any], label: Any, weight: list[float] | None) -> None:
-        self._learn(_one(self._columns.row(x)), [label], weight)
+    def _winners(self, rows: Rows) -> Any:
+        return self._chances(rows).argmax(axis=1)
 
-    def _learn_frame(self, X: Any, labels: list[Any], weights: list[float] | None) -> None:
-        self._learn(self._columns.rows(X), labels, weights)
-
-    def _winner(self, x: Mapping[Any, Any]) -> int:
-        return int(self._row_chances(x).argmax())
-
-    def _winners(self, X: Any) -> Any:
-        return self._chances(X).argmax(axis=1)
-
-    def _row_chances(self, x: Mapping[Any, Any]) -> Any:
-        return self._probabilities(_one(self._columns.row(x)))[0]
-
-    def _chances(self, X: Any) -> Any:
-        return self._probabilities(self._columns.rows(X))
-
-    def _learn(self, rows: Rows, labels: list[Any], weights: list[float] | None) -> None:
+    def _learn(self, rows: Rows, targets: list[Any], weights: list[float] | None) -> None:
+        labels, rows = targets, _several(rows)
         self._model = _widened(self._model, rows)
         start = 0
         for stop, label in enumerate([*labels, _END]):
@@ -111,15 +95,15 @@ class BudgetMKLClassifier(RiverClassifier):
                     self._model = self._model._with_another_class()
             start = stop
 
-    def _probabilities(self, rows: Rows) -> NDArray[np.float64]:
+    def _chances(self, rows: Rows) -> Any:
+        rows = _several(rows)
         if len(self._labels) == 1:
             return np.ones((len(rows), 1))
         margins = _scores(self._model, rows)
         if margins.shape[1] == 1:
             margins = np.column_stack([np.zeros(len(rows)), margins])
         powers = np.exp(margins - margins.max(axis=1, keepdims=True))
-        probabilities: NDArray[np.float64] = powers / powers.sum(axis=1, keepdims=True)
-        return probabilities
+        return powers / powers.sum(axis=1, keepdims=True)
 
 
 class BudgetMKLRegressor(RiverRegressor):
@@ -167,24 +151,16 @@ class BudgetMKLRegressor(RiverRegressor):
         self.epsilon = epsilon
         self.budget = budget
         self.seed = seed
-        self._columns: Columns | TableColumns = Columns()
+        self._columns = Columns()
         self._model = estimators.BudgetMKLRegressor(
             kernels=kernels, learner=learner, combiner=combiner, epsilon=epsilon, budget=budget, random_state=seed
         )
 
-    def _learn_row(self, x: Mapping[Any, Any], target: float, weight: list[float] | None) -> None:
-        self._learn(_one(self._columns.row(x)), [target], weight)
+    def _predictions(self, rows: Rows) -> Any:
+        return _scores(self._model, _several(rows))[:, 0]
 
-    def _learn_frame(self, X: Any, targets: list[float], weights: list[float] | None) -> None:
-        self._learn(self._columns.rows(X), targets, weights)
-
-    def _prediction(self, x: Mapping[Any, Any]) -> float:
-        return float(_scores(self._model, _one(self._columns.row(x)))[0, 0])
-
-    def _predictions(self, X: Any) -> Any:
-        return _scores(self._model, self._columns.rows(X))[:, 0]
-
-    def _learn(self, rows: Rows, targets: list[float], weights: list[float] | None) -> None:
+    def _learn(self, rows: Rows, targets: list[Any], weights: list[float] | None) -> None:
+        rows = _several(rows)
         self._model = _widened(self._model, rows)
         if hasattr(self._model, "n_features_in_") and max(map(abs, targets)) < _SURELY_IN_RANGE:
             _learn_from(self._model, rows, np.array(targets), weights)
@@ -192,9 +168,9 @@ class BudgetMKLRegressor(RiverRegressor):
             self._model.partial_fit(rows, np.array(targets), sample_weight=weights)
 
 
-def _one(row: NDArray[np.float64] | dict[Any, Any]) -> Rows:
-    """One row as rows."""
-    return [row] if isinstance(row, dict) else row
+def _several(rows: Rows) -> Rows:
+    """Give one row as rows."""
+    return ([rows] if isinstance(rows, dict) else rows[np.newaxis]) if is_row(rows) else rows
 
 
 def _learn_from(model: Any, rows: Rows, targets: NDArray[Any], weights: list[float] | None) -> None:

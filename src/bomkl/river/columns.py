@@ -75,10 +75,6 @@ class Columns:
             return zlib.crc32(repr(name).encode()) % self.most if full else -1
         return place
 
-    def row(self, x: Mapping[Any, Any]) -> NDArray[np.float64]:
-        """One row as a matrix; names without a column are left out."""
-        return self._numbers(x)[np.newaxis]
-
     def rows(self, X: Any) -> NDArray[np.float64]:
         """Rows of a DataFrame as a matrix; names without a column are left out."""
         rows = np.zeros((len(X), self.width))
@@ -87,7 +83,8 @@ class Columns:
                 rows[:, place] += [number(name, value, self.may_miss) for value in X[name]]
         return rows
 
-    def _numbers(self, x: Mapping[Any, Any]) -> NDArray[np.float64]:
+    def row(self, x: Mapping[Any, Any]) -> NDArray[np.float64]:
+        """One row; names without a column are left out."""
         row = np.zeros(self.width)
         for name, value in x.items():
             if (place := self.place(name)) >= 0:
@@ -127,7 +124,7 @@ class FixedColumns(Columns):
                 f"There is room for {self._width} features, and further ones share columns. To make room for more, "
                 "pass features=... to a new model.",
                 UserWarning,
-                stacklevel=6,
+                stacklevel=7,
             )
 
     def knows(self, names: Iterable[Any]) -> bool:
@@ -146,10 +143,6 @@ class FixedColumns(Columns):
     def width(self) -> int:
         """Number of columns."""
         return self._width
-
-    def row(self, x: Mapping[Any, Any]) -> NDArray[np.float64]:
-        """One row; names without a column are left out."""
-        return self._numbers(x)
 
 
 class TableColumns:
