@@ -80,6 +80,20 @@ def test_a_change_takes_its_place_in_one_step():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("anew", [False, True])
+def test_readers_may_add_what_they_looked_up_while_a_model_is_forked(anew):
+    model = Counter()
+
+    class Name(str):
+        def __getitem__(self, place):  # asked of each name while the attributes are gone through
+            vars(model)[f"looked_up_{len(vars(model))}"] = 1
+            return super().__getitem__(place)
+
+    vars(model)[Name("step")] = vars(model).pop("step")
+    change(model, lambda fork: None, anew=anew)
+    assert model.step == 1
+
+
 def test_a_forked_process_waits_for_nobody():
     model, inside, done = Counter(), threading.Event(), threading.Event()
 

@@ -155,12 +155,13 @@ def as_of(model: Model, attributes: dict[str, Any]) -> Model:
 
 def forked(attributes: dict[str, Any]) -> dict[str, Any]:
     """Return attributes of a model that may change while somebody reads those given."""
+    attributes = dict(attributes)  # in one step: those who predict may add what they looked up
     forks = {name: each.fork() for name, each in attributes.items() if name[0] == "_" and hasattr(each, "fork")}
     return attributes | forks
 
 
 def _settings(model: Any, attributes: dict[str, Any]) -> dict[str, Any]:
-    return {name: each for name, each in attributes.items() if name[-1] != "_" and name not in model._learned}
+    return {name: each for name, each in dict(attributes).items() if name[-1] != "_" and name not in model._learned}
 
 
 def _put_back(model: Any, before: dict[str, Any], draws: Any) -> None:

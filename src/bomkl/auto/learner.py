@@ -209,7 +209,7 @@ class Layer:
     def fork(self) -> Self:
         """Return a copy that may learn while this one stays as it is; only the latest fork may learn."""
         fork = object.__new__(type(self))
-        fork.__dict__ = {name: forked(value) for name, value in vars(self).items()}
+        fork.__dict__ = {name: forked(value) for name, value in dict(vars(self)).items()}
         return fork
 
 
