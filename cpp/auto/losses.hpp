@@ -57,9 +57,14 @@ inline double point_loss(const double* f, const double* y, int outputs, Task tas
     return std::log(total) - own;
 }
 
+inline constexpr double kLargestError = 1e140;  // larger ones count as this, so that sums of their squares are numbers
+
 // 0 or 1 for classes (a score of zero is a mistake), the squared error for numbers.
 inline double point_error(const double* f, const double* y, int outputs, Task task) {
-    if (is_regression(task)) return (f[0] - y[0]) * (f[0] - y[0]);
+    if (is_regression(task)) {
+        const double error = std::min(std::abs(f[0] - y[0]), kLargestError);
+        return error * error;
+    }
     if (task == Task::binary) return (y[0] > 0.5 ? f[0] : -f[0]) <= 0 ? 1 : 0;
     const auto own = std::max_element(y, y + outputs) - y;
     return std::max_element(f, f + outputs) - f != own ? 1 : 0;

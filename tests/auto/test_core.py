@@ -162,6 +162,13 @@ def test_blocks_do_what_rows_one_by_one_do(task, forget):
     np.testing.assert_allclose(component.means()[:, :r].T, w, rtol=2e-3, atol=2e-3)
 
 
+def test_errors_of_huge_predictions_have_a_sum():
+    combination = Combination.of(2)
+    predictions = np.array([[[1e200], [3.0]], [[-1e200], [1.0]]])
+    combination.score_and_learn(predictions, np.zeros((2, 1)), np.ones(2), Task.SQUARED)
+    np.testing.assert_array_equal(combination.error_sum, [2e280, 10])
+
+
 def test_combination_follows_its_definition():
     rng = np.random.default_rng(0)
     n, m = 300, 4

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from tests.slow import slow_but
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, modelfile
+from bomkl.auto.insight.history import History
 from bomkl.modelfile import _PREFIX
 
 OLD = Path(__file__).parents[1] / "data" / "version_0_1_0"
@@ -203,3 +204,12 @@ def test_an_open_block_larger_than_a_block_is_refused(tmp_path):
     path.write_bytes(changed + hashlib.sha256(changed).digest())
     with pytest.raises(modelfile.ModelFileError, match="at most 8 rows"):
         modelfile.load(path)
+
+
+@pytest.mark.parametrize(("column", "wrong"), [(0, 1e300), (3, 1e200), (4, -1e200)])
+def test_predictions_still_to_be_added_up_are_checked(column, wrong):
+    model = AutoMKLRegressor(16, random_state=0).partial_fit(X[:50], X[:50, 0])
+    state = model._history.to_state()
+    state["pending"][7, column] = wrong
+    with pytest.raises(ValueError, match="'pending' of the saved history must be targets, predictions"):
+        History.from_state(state, True, 1)

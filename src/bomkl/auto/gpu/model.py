@@ -19,6 +19,7 @@ _STACK_CLIP = 6.0  # component scores beyond it say no more to a stack; the core
 _FARTHEST = 15.0  # log odds beyond it count as this
 _TINY = 1e-12
 _LARGEST_LOSS = 10.0
+_LARGEST_ERROR = 1e140  # so that sums of squares are numbers
 
 
 def tensor(array: Any, device: Any, dtype: Any = None) -> Any:
@@ -182,7 +183,7 @@ def losses(f: Any, y: Any, task: Task) -> Any:
 def errors(f: Any, y: Any, task: Task) -> Any:
     """0 or 1 for classes (a score of zero is a mistake), the squared error for numbers."""
     if task.is_regression:
-        return ((f - y) ** 2)[..., 0]
+        return ((f - y).abs().clamp_max(_LARGEST_ERROR) ** 2)[..., 0]
     if task is Task.BINARY:
         return (torch.where(y > 0.5, f, -f) <= 0)[..., 0].to(f.dtype)
     return (f.argmax(dim=-1) != y.argmax(dim=-1)).to(f.dtype)

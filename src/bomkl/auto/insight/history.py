@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bomkl.auto.features.geometry import Float
-from bomkl.auto.limits import SUMS
+from bomkl.auto.limits import CELLS, SUMS
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.task import Task
 
@@ -188,6 +188,9 @@ class History:
         known = len(found.counts)
         if known > n or len(found.pending) >= CHUNK or found.confusion.shape != (len(found.confusion),) * 2:
             raise saved.wrong("counts", f"those of {n} classes", known)
+        sizes = np.abs(found.pending)
+        if sizes.size and (sizes[:, 0].max() > CELLS.high or sizes[:, 2:].max() > _HUGE**2):
+            raise saved.wrong("pending", "targets, predictions and their errors", float(sizes.max()))
         codes = found.pending[:, :2]
         if not regression and codes.size and (codes.min() < 0 or codes.max() >= classes):
             raise saved.wrong("pending", f"rows of {classes} classes", codes.max())
