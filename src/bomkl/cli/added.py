@@ -33,7 +33,7 @@ class Commands(TyperGroup):
             return own
         if cmd_name in _entry_points():
             try:
-                command = typer.main.get_command(added(cmd_name))
+                command = typer.main.get_command(_added(cmd_name))
             except Exception as error:  # of code that is not ours: the other commands must not suffer
                 return _failing(cmd_name, f"the command cannot be loaded: {type(error).__name__}: {error}")
             command.name = cmd_name
@@ -43,13 +43,7 @@ class Commands(TyperGroup):
         return None
 
 
-def added_names() -> list[str]:
-    """Return the names of the commands that other packages add."""
-    return list(_entry_points())
-
-
-def added(name: str) -> typer.Typer:
-    """Return the command, or the commands, that a package adds under a name."""
+def _added(name: str) -> typer.Typer:
     app = _entry_points()[name].load()
     if not isinstance(app, typer.Typer):
         raise TypeError(f"{_entry_points()[name].value} is not a typer.Typer")

@@ -210,15 +210,10 @@ def name_values(function: Callable[..., None]) -> Callable[..., None]:
 def _name_value(hint: Any) -> None:
     kind, *about = get_args(hint) or [hint]
     if about and isinstance(about[0], OptionInfo) and about[0].metavar is None and kind is not bool:
-        about[0].metavar = value_name(kind)
-
-
-def value_name(kind: Any) -> str:
-    """Name what an option takes, looking into optional values and lists."""
-    inner = next((each for each in get_args(kind) if each is not type(None)), kind)
-    if get_origin(inner) is list:
-        inner = get_args(inner)[0]
-    return {"int": "N", "float": "X", "Path": "PATH"}.get(getattr(inner, "__name__", ""), "TEXT")
+        inner = next((each for each in get_args(kind) if each is not type(None)), kind)
+        if get_origin(inner) is list:
+            inner = get_args(inner)[0]
+        about[0].metavar = {"int": "N", "float": "X", "Path": "PATH"}.get(getattr(inner, "__name__", ""), "TEXT")
 
 
 @contextlib.contextmanager

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import fields
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any
 
 import typer
-from typer.models import ArgumentInfo, OptionInfo
 
 from bomkl.cli import options, signals
-from bomkl.cli.added import added, added_names
 from bomkl.cli.app import app
 
 _STOPPED = f"{signals.EXIT_HUNG_UP}, {signals.EXIT_INTERRUPTED}, {signals.EXIT_TERMINATED}"
@@ -43,8 +40,7 @@ budget = 250
 
 [rows]
 label = "species"
-```
-"""
+```"""
 
 _GROUPS: dict[str, Any] = {
     "Options for algorithms": options.AlgorithmOptions,
@@ -61,101 +57,72 @@ def reference() -> str:
     >>> "## bomkl train" in reference()
     True
     """
-    sections = [_section(name, function) for name, function in _commands()]
-    groups = [_group_section(title, group) for title, group in _GROUPS.items()]
-    return "\n".join([_HEAD, *sections, *groups])
+    commands = dict(_commands(typer.main.get_command(app), "bomkl"))
+    shared = {title: _shared(commands["bomkl train"], group) for title, group in _GROUPS.items()}
+    sections = [_section(name, command, shared) for name, command in commands.items()]
+    groups = [f"## {title}\n\n{_table(rows)}" for title, rows in shared.items()]
+    return "\n\n".join([_HEAD, *sections, *groups]) + "\n"
 
 
-def _commands() -> Iterator[tuple[str, Callable[..., Any]]]:
-    for command in app.registered_commands:
-        assert command.callback is not None
-        yield f"bomkl {command.name}", command.callback
-    for name in added_names():
-        commands = added(name).registered_commands
-        for command in commands:
-            assert command.callback is not None
-            ending = f" {command.name or command.callback.__name__}" if len(commands) > 1 else ""
-            yield f"bomkl {name}{ending}", command.callback
+def _commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Commands of a group by their whole names; those of its groups as well."""
+    if not hasattr(command, "list_commands"):
+        yield name, command
+        return
+    context = command.context_class(command)
+    for each in command.list_commands(context):
+        yield from _commands(command.get_command(context, each), f"{name} {each}")
 
 
-def _section(name: str, function: Callable[..., Any]) -> str:
-    usage, rows, shared = [name, "[OPTIONS]"], [], []
-    hints = get_type_hints(function, include_extras=True)
-    groups = {
-        (name, get_args(hint)[1].help): title
-        for title, group in _GROUPS.items()
-        for name, hint in get_type_hints(group, include_extras=True).items()
-    }
-    for parameter in inspect.signature(function).parameters.values():
-        if hints[parameter.name] is typer.Context:
-            continue
-        kind, about = get_args(hints[parameter.name])[:2]
-        if isinstance(about, ArgumentInfo):
-            usage.append(_argument(parameter.name, kind, about, parameter.default))
-        elif parameter.default is inspect.Parameter.empty:
-            usage.append(f"{_flags(parameter.name, about)[0]} {about.metavar or options.value_name(kind)}")
-        if title := groups.get((parameter.name, about.help)):
-            shared.append(title)
-        else:
-            rows.append(_row(parameter.name, kind, about, parameter.default))
-    lines = [f"## {name}", "", inspect.cleandoc(function.__doc__ or ""), "", "```text", " ".join(usage), "```", ""]
-    lines += _table(rows)
-    if shared:
-        links = [f"[{title.lower()}](#{title.lower().replace(' ', '-')})" for title in dict.fromkeys(shared)]
-        lines += [f"It also takes the {', the '.join(links[:-1])}{' and the ' * (len(links) > 1)}{links[-1]}.", ""]
-    return "\n".join(lines)
+def _shared(command: Any, group: type[Any]) -> list[str]:
+    names = {each.name for each in fields(group)}
+    return [_row(each) for each in command.params if each.name in names]
 
 
-def _group_section(title: str, group: type[Any]) -> str:
-    hints = get_type_hints(group, include_extras=True)
-    rows = []
-    for each in fields(group):
-        kind, about = get_args(hints[each.name])[:2]
-        rows.append(_row(each.name, kind, about, each.default))
-    return "\n".join([f"## {title}", "", *_table(rows)])
+def _section(name: str, command: Any, shared: dict[str, list[str]]) -> str:
+    needed = [_spelling(each, each.opts[:1]) for each in command.params if each.required and _is_option(each)]
+    arguments = [_spelling(each) for each in command.params if not _is_option(each)]
+    usage = " ".join([name, "[OPTIONS]", *needed, *arguments]).replace("`", "")
+    text = (command.help or "").split("\f")[0].strip()
+    rows = [_row(each) for each in command.params]
+    titles = [title for title, group in shared.items() if set(group) <= set(rows)]
+    own = [row for row in rows if not any(row in shared[title] for title in titles)]
+    parts = [f"## {name}", text, f"```text\n{usage}\n```", *[_table(own)] * bool(own)]
+    if titles:
+        links = [f"[{title.lower()}](#{title.lower().replace(' ', '-')})" for title in titles]
+        parts.append(f"It also takes the {', the '.join(links[:-1])}{' and the ' * (len(links) > 1)}{links[-1]}.")
+    return "\n\n".join(parts)
 
 
-def _table(rows: list[str]) -> list[str]:
-    return ["| option | meaning | default |", "|---|---|---|", *rows, ""] if rows else []
+def _table(rows: list[str]) -> str:
+    return "\n".join(["| option | meaning | default |", "|---|---|---|", *rows])
 
 
-def _row(name: str, kind: Any, about: Any, default: Any) -> str:
-    is_argument = isinstance(about, ArgumentInfo)
-    spelled = f"`{_argument(name, kind, about, default)}`" if is_argument else _spelling(name, kind, about)
-    return f"| {spelled} | {about.help or ''} | {_default(default, about)} |"
+def _row(parameter: Any) -> str:
+    return f"| {_spelling(parameter)} | {parameter.help or ''} | {_default(parameter)} |"
 
 
-def _argument(name: str, kind: Any, about: ArgumentInfo, default: Any) -> str:
-    shown = f"{about.metavar or name.upper()}{'...' * (get_origin(kind) is list)}"
-    return shown if default is inspect.Parameter.empty else f"[{shown}]"
+def _is_option(parameter: Any) -> bool:
+    return bool(parameter.param_type_name == "option")
 
 
-def _flags(name: str, about: OptionInfo) -> list[str]:
-    return _given_flags(about) or [f"--{name.replace('_', '-')}"]
+def _spelling(parameter: Any, flags: list[str] | None = None) -> str:
+    if not _is_option(parameter):
+        shown = parameter.metavar or parameter.name.upper()
+        shown += "..." * (parameter.nargs == -1 and not shown.endswith("..."))
+        return f"`{shown}`" if parameter.required else f"`[{shown}]`"
+    value = "" if parameter.is_flag else f" {parameter.metavar}"
+    return ", ".join(f"`{flag}{value}`" for flag in flags or [*parameter.opts, *parameter.secondary_opts])
 
 
-def _given_flags(about: OptionInfo) -> list[str]:
-    # Typer keeps the first positional argument of Option as its default, also where it is a flag.
-    return [each for each in (about.default, *(about.param_decls or ())) if isinstance(each, str)]
-
-
-def _spelling(name: str, kind: Any, about: OptionInfo) -> str:
-    flags = _flags(name, about)
-    if kind is not bool:
-        flags = [f"{flag} {about.metavar or options.value_name(kind)}" for flag in flags]
-    elif not _given_flags(about):
-        flags.append(f"--no-{flags[0][2:]}")
-    return ", ".join(f"`{flag}`" for flag in flags)
-
-
-def _default(value: Any, about: Any) -> str:
-    if value is inspect.Parameter.empty:
+def _default(parameter: Any) -> str:
+    if parameter.required:
         return "required"
-    if isinstance(about.show_default, str):
-        return about.show_default
-    if value is None or value is False:
+    if isinstance(parameter.show_default, str):
+        return parameter.show_default
+    if parameter.default is None or parameter.default is False:
         return ""
-    return "yes" if value is True else f"`{value}`"
+    return "yes" if parameter.default is True else f"`{parameter.default}`"
 
 
 if __name__ == "__main__":
