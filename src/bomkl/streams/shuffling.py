@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
+import pickle
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from bomkl.streams.parts import Block, joined
 from bomkl.streams.stream import Stream
@@ -62,50 +61,13 @@ def _deal(block: Block, draw: np.random.Generator, files: list[Any]) -> None:
     """Write rows to files that are drawn one by one, so that blocks of any size lead to the same files."""
     chosen = (draw.random(block.n_rows) * len(files)).astype(np.intp)
     for number in np.unique(chosen):
-        _store(block.take(chosen == number), files[number])
-
-
-def _store(rows: Block, file: Any) -> None:
-    """Write rows as arrays, one after the other; what is no array of numbers as JSON."""
-    X: Any = rows.X
-    names: Any
-    if isinstance(X, dict):
-        names, parts = list(X), list(X.values())
-    elif hasattr(X, "indptr"):
-        names, parts = X.shape[1], [X.data, X.indices, X.indptr]
-    else:
-        names, parts = None, [X]
-    parts += [rows.y, rows.weight]
-    plain = [isinstance(part, np.ndarray) and part.dtype.kind != "O" for part in parts]
-    _write(file, json.dumps([names, plain]))
-    for part, is_array in zip(parts, plain, strict=True):
-        if is_array:
-            np.save(file, part, allow_pickle=False)
-        else:
-            _write(file, json.dumps(part.tolist() if isinstance(part, np.ndarray) else part, default=str))
-
-
-def _write(file: Any, text: str) -> None:
-    np.save(file, np.frombuffer(text.encode("utf-8", "surrogatepass"), dtype=np.uint8))
+        rows = block.take(chosen == number)
+        pickle.dump((rows.X, rows.y, rows.weight), files[number])  # no other process can open these files
 
 
 def _stored(file: Any) -> Iterator[Block]:
-    """Read what `_store` wrote."""
+    """Read what `_deal` wrote."""
     end = file.seek(0, os.SEEK_END)
     file.seek(0)
     while file.tell() < end:
-        names, plain = _read(file)
-        parts = [np.load(file) if is_array else _read(file) for is_array in plain]
-        *columns, y, weight = parts
-        y = np.array(y, dtype=object) if isinstance(y, list) else y
-        if isinstance(names, list):
-            yield Block(dict(zip(names, columns, strict=True)), y, weight)
-        elif names is not None:
-            data, indices, starts = columns
-            yield Block(sparse.csr_array((data, indices, starts), shape=(len(starts) - 1, names)), y, weight)
-        else:
-            yield Block(columns[0], y, weight)
-
-
-def _read(file: Any) -> Any:
-    return json.loads(np.load(file).tobytes().decode("utf-8", "surrogatepass"))
+        yield Block(*pickle.load(file))
