@@ -96,7 +96,7 @@ class BestKernelPerceptron(BudgetMKLClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _choose_kernels(self, X: Any, y: Any) -> list[KernelLike]:
+    def _choose_kernels(self, X: Any, targets: Any) -> list[KernelLike]:
         kernels = self._kernel_list()
         if len(kernels) == 1:
             return kernels
@@ -109,7 +109,7 @@ class BestKernelPerceptron(BudgetMKLClassifier):
             dtype=self.dtype,
             n_jobs=self.n_jobs,
         )
-        trial.partial_fit(X[order], y[order], self.classes_)
+        trial.partial_fit(X[order], self.classes_[targets[order]], self.classes_)
         mistakes = np.atleast_2d(trial.kernel_mistakes_).sum(axis=0)
         return [kernels[int(mistakes.argmin())]]
 

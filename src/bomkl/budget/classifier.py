@@ -6,20 +6,16 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.utils import compute_class_weight
 
 from bomkl._estimators.labels import checked_classes, checked_labels
 from bomkl._estimators.online import OnlineClassifier
-from bomkl._support.change import change
-from bomkl._support.drawn_rows import Drawn
-from bomkl._support.row_order import note_order
-from bomkl._support.validation import check_as_many, check_bool, check_choice, check_class_weights, parameter_error
+from bomkl._support.validation import check_as_many, check_choice, check_class_weights, parameter_error
 from bomkl.budget.estimator import EngineEstimator
 from bomkl.budget.growth import with_another_class
 from bomkl.budget.per_row import LARGEST_WEIGHT, Float
 from bomkl.combiners import CLASSIFICATION_LOSSES, Combiner, Hedge
-from bomkl.kernels import KernelLike
 from bomkl.learners import Learner
 
 
@@ -137,35 +133,6 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
         self.verbose = verbose
         self.types = types
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, shuffle: bool = True) -> Self:
-        """Forget everything, then learn from the rows of a table once, in a random order.
-
-        Parameters
-        ----------
-        X : array-like, table or sparse matrix of shape (n_samples, n_features)
-            Rows.
-        y : array-like of shape (n_samples,)
-            Labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows.
-        shuffle : bool, default=True
-            Whether to learn from the rows in a random order, which `random_state` decides. False is for rows in the
-            order of time.
-
-        Returns
-        -------
-        self : object
-            The fitted estimator.
-        """
-        check_bool(f"{type(self).__name__}.fit", "shuffle", shuffle)
-
-        def learn(model: Self) -> None:
-            model._learn_rows(X, y, None, sample_weight, whole_set=True, shuffle=shuffle)
-            model._check_learned()
-
-        change(self, learn, anew=True)
-        return self
-
     def learn_one(self, x: Any, y: Any) -> Any:
         """Learn from one row in microseconds, and return the margin that was predicted before.
 
@@ -233,6 +200,9 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
     def _external(self, scores: Float) -> Float:
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
+    def _learn_all(self, X: Any, y: Any, sample_weight: Any, shuffle: bool) -> None:
+        self._learn_rows(X, y, None, sample_weight, whole_set=True, shuffle=shuffle)
+
     def _learn_rows(
         self,
         X: Any,
@@ -245,12 +215,7 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
         shuffle: bool = False,
     ) -> Float:
         # the engine scores each row before it learns from it, so scores come in any case
-        first = not hasattr(self, "_engine")
-        if first:
-            self._check_parameters()
-        else:
-            self._check_settings_kept()
-        X = self._check_rows(X, first)
+        X, first = self._check_call(X)
         y = checked_labels(y)
         check_as_many(X.shape[0], len(y), "labels")
         if first:
@@ -260,29 +225,10 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
                 f"classes={np.asarray(classes)} is not the same as in the first call: {self.classes_}. Pass the same "
                 "classes, or none."
             )
-        indices = self._class_indices(y)
+        indices, n_classes = self._class_indices(y), len(self.classes_)
         weights = self._weights(X, y, indices, sample_weight, whole_set)
-        seed, order = self._drawn_order(weights, len(y)) if shuffle else (None, None)
-        if order is not None:
-            X, y, indices = Drawn(X, order), y[order], indices[order]
-            weights = None if weights is None else weights[order]
-        else:
-            note_order(self, indices if weights is None else indices[weights > 0], labels=True)
-        X, update = self._rows_to_learn(X, indices, weights)
-        if first:
-            n_classes = len(self.classes_)
-            task = "binary" if n_classes == 2 else "multiclass"
-            self._start(
-                self._choose_kernels(X, y),
-                task,
-                1 if n_classes == 2 else n_classes,
-                X.dtype,
-                seed,
-                sparse=self._wide_and_sparse(X),
-            )
-        scores = self._learn(X, indices.astype(np.float64), weights, first, order)
-        self._take_over(update)
-        return scores
+        task, n_outputs = ("binary", 1) if n_classes == 2 else ("multiclass", n_classes)
+        return self._learn_targets(X, indices, weights, first, shuffle, task, n_outputs)
 
     def _with_another_class(self) -> Self:
         """Return a model with one more class, for which every row so far was an example of what it is not.
@@ -305,10 +251,6 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
             return numbers.get(y)
         except TypeError:  # not hashable, so not a label
             return None
-
-    def _choose_kernels(self, X: Any, y: Any) -> list[KernelLike]:
-        """Kernels to begin with; all that are configured."""
-        return self._kernel_list()
 
     def _set_classes(self, y: NDArray[Any], classes: Any) -> None:
         known = np.unique(y) if classes is None else checked_classes(classes)

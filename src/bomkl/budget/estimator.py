@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
@@ -26,11 +26,12 @@ from bomkl._core import (
     before_fork,
 )
 from bomkl._estimators.table_rows import TableRows
-from bomkl._support.change import as_of
+from bomkl._support.change import as_of, change
 from bomkl._support.drawn_rows import Drawn, drawn_order, row_numbers, rows_at_once
 from bomkl._support.progress import learning_bar
 from bomkl._support.repr import ShowsState, State, bytes_text, mistakes_text, top_kernels
-from bomkl._support.validation import check_choice, check_count, check_kept, parameter_error, thread_count
+from bomkl._support.row_order import note_order
+from bomkl._support.validation import check_bool, check_choice, check_count, check_kept, parameter_error, thread_count
 from bomkl.budget.config import TASKS, KernelCalls, combiner_record, kernel_name, kernel_record, learner_record
 from bomkl.budget.growth import widened
 from bomkl.budget.parameters import check_parameters, kernel_list
@@ -78,6 +79,39 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
     _learned: tuple[str, ...] = ("_engine", "_encoder", "_order")
     _losses: tuple[str, ...]
     _default_combiner: Combiner
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, shuffle: bool = True) -> Self:
+        """Forget everything, then learn from the rows of a table once, in a random order.
+
+        Parameters
+        ----------
+        X : array-like, table or sparse matrix of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Labels, or the targets of a regression.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+        shuffle : bool, default=True
+            Whether to learn from the rows in a random order, which `random_state` decides. False is for rows in the
+            order of time.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        check_bool(f"{type(self).__name__}.fit", "shuffle", shuffle)
+
+        def learn(model: Self) -> None:
+            model._learn_all(X, y, sample_weight, shuffle)
+            if model.n_seen_ == 0:
+                raise ValueError(_NOTHING_LEARNED)
+
+        change(self, learn, anew=True)
+        return self
+
+    def _learn_all(self, X: Any, y: Any, sample_weight: Any, shuffle: bool) -> None:
+        raise NotImplementedError
 
     def _learner(self) -> Learner:
         learner: Learner | None = self.learner
@@ -215,17 +249,53 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
             return _plain(X, X.dtype)
         return _plain(X.data, X.dtype), _plain(X.indices, np.int32), _plain(X.indptr, np.int64)
 
-    def _deltas(self, weights: Float | None, n: int) -> Float | None:
-        return selection_deltas(type(self).__name__, self.selection_delta, self.n_seen_, weights, n)
-
     def _sample_weights(self, X: Any, sample_weight: Any) -> Float:
         return checked_weights(type(self).__name__, X.shape[0], sample_weight)
 
-    def _learn(
-        self, X: Any, targets: Float, weights: Float | None, first: bool, order: NDArray[np.int64] | None = None
+    def _check_call(self, X: Any) -> tuple[Any, bool]:
+        """Check settings and rows of a call, and tell whether it is the first."""
+        first = not hasattr(self, "_engine")
+        if first:
+            self._check_parameters()
+        else:
+            self._check_settings_kept()
+        return self._check_rows(X, first), first
+
+    def _choose_kernels(self, X: Any, targets: NDArray[Any]) -> list[KernelLike]:
+        """Kernels to begin with; all that are configured."""
+        return self._kernel_list()
+
+    def _learn_targets(
+        self,
+        X: Any,
+        targets: NDArray[Any],
+        weights: Float | None,
+        first: bool,
+        shuffle: bool,
+        task: str,
+        n_outputs: int,
     ) -> Float:
-        """Learn rows that are checked, with an engine that nobody else has."""
-        deltas = self._deltas(weights, len(targets))
+        """Learn rows that are checked; targets are numbers of classes, or those of a regression."""
+        seed, order = self._drawn_order(weights, len(targets)) if shuffle else (None, None)
+        if order is not None:
+            X, targets = Drawn(X, order), targets[order]
+            weights = None if weights is None else weights[order]
+        else:
+            note_order(self, targets if weights is None else targets[weights > 0], labels=task != "regression")
+        X, update = self._rows_to_learn(X, targets, weights)
+        if first:
+            kernels, sparse = self._choose_kernels(X, targets), self._wide_and_sparse(X)
+            self._start(kernels, task, n_outputs, X.dtype, seed, sparse)
+        scores = self._learn(X, targets, weights, first, order)
+        self._take_over(update)
+        return scores
+
+    def _learn(
+        self, X: Any, targets: NDArray[Any], weights: Float | None, first: bool, order: NDArray[np.int64] | None = None
+    ) -> Float:
+        """Learn with an engine that nobody else has."""
+        owner = type(self).__name__
+        deltas = selection_deltas(owner, self.selection_delta, self.n_seen_, weights, len(targets))
         targets, given = _plain(targets, np.float64), None if weights is None else _plain(weights, np.float64)
         scores = []
         with learning_bar(len(targets), self.verbose if first else 0, rows_at_once(X)) as parts:
@@ -279,10 +349,6 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
         if not hasattr(self, "_engine") or self.n_features_in_ == n_columns:
             return self
         return widened(self, n_columns)
-
-    def _check_learned(self) -> None:
-        if self.n_seen_ == 0:
-            raise ValueError(_NOTHING_LEARNED)
 
     def _scores(self, X: Any, per_kernel: bool = False) -> Float:
         check_is_fitted(self)

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from bomkl._estimators.labels import checked_numbers
 from bomkl._estimators.online import OnlineRegressor
-from bomkl._support.change import change
-from bomkl._support.drawn_rows import Drawn
-from bomkl._support.row_order import note_order
-from bomkl._support.validation import check_as_many, check_bool, check_not_negative, is_finite_number, parameter_error
+from bomkl._support.validation import check_as_many, check_not_negative, is_finite_number, parameter_error
 from bomkl.budget.estimator import EngineEstimator
 from bomkl.budget.per_row import Float
 from bomkl.combiners import REGRESSION_LOSSES, Combiner, Hedge
@@ -127,35 +123,6 @@ class BudgetMKLRegressor(OnlineRegressor, EngineEstimator):
         self.verbose = verbose
         self.types = types
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, shuffle: bool = True) -> Self:
-        """Forget everything, then learn from the rows of a table once, in a random order.
-
-        Parameters
-        ----------
-        X : array-like, table or sparse matrix of shape (n_samples, n_features)
-            Rows.
-        y : array-like of shape (n_samples,)
-            Targets.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows.
-        shuffle : bool, default=True
-            Whether to learn from the rows in a random order, which `random_state` decides. False is for rows in the
-            order of time.
-
-        Returns
-        -------
-        self : object
-            The fitted estimator.
-        """
-        check_bool(f"{type(self).__name__}.fit", "shuffle", shuffle)
-
-        def learn(model: Self) -> None:
-            model._learn_rows(X, y, sample_weight, shuffle=shuffle)
-            model._check_learned()
-
-        change(self, learn, anew=True)
-        return self
-
     def learn_one(self, x: Any, y: float) -> float:
         """Learn from one row in microseconds, and return what was predicted before.
 
@@ -209,16 +176,14 @@ class BudgetMKLRegressor(OnlineRegressor, EngineEstimator):
         if (task, n_outputs) != ("regression", 1):
             raise parameter_error("a stored model", "task", "a regression with one output", (task, n_outputs))
 
+    def _learn_all(self, X: Any, y: Any, sample_weight: Any, shuffle: bool) -> None:
+        self._learn_rows(X, y, sample_weight, shuffle=shuffle)
+
     def _learn_rows(
         self, X: Any, y: Any, sample_weight: Any, *, with_scores: bool = True, shuffle: bool = False
     ) -> Float:
         # the engine scores each row before it learns from it, so scores come in any case
-        first = not hasattr(self, "_engine")
-        if first:
-            self._check_parameters()
-        else:
-            self._check_settings_kept()
-        X = self._check_rows(X, first)
+        X, first = self._check_call(X)
         targets = checked_numbers(y)
         check_as_many(X.shape[0], len(targets), "targets")
         dtype = self._dtype if isinstance(X, Table) else X.dtype
@@ -228,15 +193,4 @@ class BudgetMKLRegressor(OnlineRegressor, EngineEstimator):
                 "instead. Scale the targets."
             )
         weights = None if sample_weight is None else self._sample_weights(X, sample_weight)
-        seed, order = self._drawn_order(weights, len(targets)) if shuffle else (None, None)
-        if order is not None:
-            X, targets = Drawn(X, order), targets[order]
-            weights = None if weights is None else weights[order]
-        else:
-            note_order(self, targets if weights is None else targets[weights > 0], labels=False)
-        X, update = self._rows_to_learn(X, targets, weights)
-        if first:
-            self._start(self._kernel_list(), "regression", 1, X.dtype, seed, sparse=self._wide_and_sparse(X))
-        predictions = self._learn(X, targets, weights, first, order)[:, 0]
-        self._take_over(update)
-        return predictions
+        return self._learn_targets(X, targets, weights, first, shuffle, "regression", 1)[:, 0]
