@@ -106,10 +106,12 @@ def _merged_encoder(encoders: list[TableEncoder | None]) -> TableEncoder | None:
             continue
         one, other = ([str(name) for name in each.get_feature_names_out()] for each in (encoder, first))
         if one != other or encoder.kinds_ != first.kinds_:
-            apart = next((pair for pair in zip(one, other, strict=False) if pair[0] != pair[1]), (len(one), len(other)))
+            unlike = next(
+                (pair for pair in zip(one, other, strict=False) if pair[0] != pair[1]), (len(one), len(other))
+            )
             raise ValueError(
-                f"Model {number} encodes its table in other columns than model 0: {apart[0]!r} instead of "
-                f"{apart[1]!r}. Let copies of one model, which has seen the frequent categories, learn on."
+                f"Model {number} encodes its table in other columns than model 0: {unlike[0]!r} instead of "
+                f"{unlike[1]!r}. Let copies of one model, which has seen the frequent categories, learn on."
             )
     return max(found, key=lambda each: (each.n_rows_, repr(each.state()))).fork()
 

@@ -68,7 +68,7 @@ class _ClassScores:
     def add(self, X: Any, y: NDArray[Any], weight: NDArray[np.float64]) -> None:
         predicted = np.asarray(self.estimator.predict(X))
         probabilities = hasattr(self.estimator, "predict_proba")
-        with _told_before():
+        with _without_warnings():
             scores = self.estimator.predict_proba(X) if probabilities else self.estimator.decision_function(X)
         scores = np.asarray(scores)
         self.weight += float(weight.sum())
@@ -130,7 +130,7 @@ class _NumberScores:
         self.absolute += float((weight * np.abs(difference)).sum())
         self.squared += float((weight * difference**2).sum())
         if hasattr(self.estimator, "predict_interval"):
-            with _told_before():
+            with _without_warnings():
                 low, high = np.asarray(self.estimator.predict_interval(X, coverage=COVERAGE)).T
             self.inside += float(weight[(low <= y) & (y <= high)].sum())
             self.width += float((weight * (high - low)).sum())
@@ -159,7 +159,7 @@ class _NumberScores:
 
 
 @contextmanager
-def _told_before() -> Iterator[None]:
+def _without_warnings() -> Iterator[None]:
     """Ignore warnings about rows that were predicted before: each counts how many rows it is about."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TableWarning)

@@ -19,9 +19,9 @@ def test_a_quote_without_an_end_costs_its_line_only(tmp_path):
     stream = table(tmp_path, "a,b,label\n" + "\n".join(lines) + "\n", on_bad_line="skip", as_tables=True)
     assert sum(len(y) for _, y in stream) == 50_000 - 3
     assert stream.skipped == 2
-    assert "rows.csv:102: a text of more than 131072 characters begins here" in str(stream.first_skipped)
+    assert "rows.csv:102: a string of more than 131072 characters begins here" in str(stream.first_skipped)
     wrong = table(tmp_path, "a,label\n1,0\n" + '2,"x\n' + "3,1\n", on_bad_line="stop")
-    with pytest.raises(BadLineError, match=r"rows.csv:3: a quoted text begins here and has no end: '2,\"x'"):
+    with pytest.raises(BadLineError, match=r"rows.csv:3: a quoted string begins here and has no end: '2,\"x'"):
         list(wrong)
 
 

@@ -51,7 +51,7 @@ def test_quotes_line_ends_byte_order_mark_and_wide_characters(tmp_path):
         (",2,1", r"rows.csv:3: column a: the value is missing: ''"),
         ("NA,2,1", r"rows.csv:3: column a: the value is missing: 'NA'"),
         ("1,2,", r"rows.csv:3: column label: the label is missing: ''"),
-        ('1,2,"1"x', r"rows.csv:3: a quoted text must end where its column ends; .*: '1,2,\"1\"x'"),
+        ('1,2,"1"x', r"rows.csv:3: a quoted string must end where its column ends; .*: '1,2,\"1\"x'"),
     ],
 )
 def test_bad_rows_of_a_table(tmp_path, row, message):

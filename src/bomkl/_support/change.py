@@ -29,9 +29,9 @@ class _Turns:
     """Whose turn it is to change each model, apart from models: a copy or a pickle must not share or hold a lock."""
 
     def __init__(self) -> None:
-        self.begin_anew()
+        self.reset()
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Forget all turns: in a forked process nobody is left to end one."""
         self._making = threading.Lock()
         self._of_model: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
@@ -42,7 +42,7 @@ class _Turns:
 
 
 _turns = _Turns()
-in_forked_process(_turns.begin_anew)
+in_forked_process(_turns.reset)
 
 
 def changing(model: Any) -> AbstractContextManager[Any]:

@@ -96,13 +96,13 @@ def locked(path: str | os.PathLike[str]) -> Iterator[None]:
         The file that only one process is to write.
     """
     folder, name = os.path.split(os.path.realpath(path))
-    beside = os.path.join(folder, f".{name}.lock")
-    descriptor = _open_locked(beside, os.fspath(path))
+    lock_path = os.path.join(folder, f".{name}.lock")
+    descriptor = _open_locked(lock_path, os.fspath(path))
     try:
         yield
     finally:
         with contextlib.suppress(OSError):  # Windows does not delete open files
-            os.unlink(beside)  # while it is locked: whoever opens it now looks whether it is still there
+            os.unlink(lock_path)  # while it is locked: whoever opens it now looks whether it is still there
         os.close(descriptor)
 
 
@@ -175,14 +175,14 @@ def _lock(descriptor: int) -> bool:
     return True
 
 
-def _open_locked(beside: str, path: str) -> int:
+def _open_locked(lock_path: str, path: str) -> int:
     while True:
         with _naming(path):
-            descriptor = os.open(beside, _LOCK_FILE, 0o600)
+            descriptor = os.open(lock_path, _LOCK_FILE, 0o600)
         try:
             if not _lock(descriptor):
                 raise BusyError(errno.EAGAIN, "another process is writing this file", path)
-            if os.stat(beside).st_ino == os.fstat(descriptor).st_ino:
+            if os.stat(lock_path).st_ino == os.fstat(descriptor).st_ino:
                 return descriptor
         except FileNotFoundError:  # the one who held it has just removed it
             pass

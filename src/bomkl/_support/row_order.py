@@ -69,7 +69,7 @@ class RowOrder(NamedTuple):
                 counts=tuple(before + new for before, new in zip_longest(order.counts, counts, fillvalue=0)),
                 last=float(some[-1]),
             )
-            if order._looks_now and order._runs:
+            if order._is_look and order._runs:
                 order = order._replace(told=True)
             if order.told:
                 break
@@ -84,7 +84,7 @@ class RowOrder(NamedTuple):
         counts[code] += 1
         changes += rows > 0 and last != code
         order = type(self)(rows + 1, changes, tuple(counts), float(code), lowest, highest, told)
-        return order._replace(told=True) if order._looks_now and order._runs else order
+        return order._replace(told=True) if order._is_look and order._runs else order
 
     def after_numbers(self, targets: NDArray[np.float64]) -> Self:
         """Take in numbers."""
@@ -101,7 +101,7 @@ class RowOrder(NamedTuple):
                 lowest=min(order.lowest if order.rows else first, float(some.min())),
                 highest=max(order.highest if order.rows else first, float(some.max())),
             )
-            if order._looks_now and order._sorted:
+            if order._is_look and order._sorted:
                 order = order._replace(told=True)
             if order.told:
                 break
@@ -118,7 +118,7 @@ class RowOrder(NamedTuple):
         return [slice(begin, end) for begin, end in zip([0, *ends], [*ends, n], strict=True)] if n else []
 
     @property
-    def _looks_now(self) -> bool:
+    def _is_look(self) -> bool:
         return self.rows == _next_look(self.rows - 1)
 
     @property

@@ -45,17 +45,17 @@ class StreamOptions:
     ignore : sequence of str, default=()
         Columns of a table to leave out.
     strings : sequence of str, default=()
-        Columns of a table to treat as texts although they look like numbers.
+        Columns of a table to treat as strings although they look like numbers.
     missing : {"error", "skip", "keep"} or float, default="error"
         What to do with a missing value: report a bad line, leave out the row, or put this number in its place (a
-        missing text then has none of the features of its column). "keep", with ``as_tables``, returns NaN or None.
+        missing string then has none of the features of its column). "keep", with ``as_tables``, returns NaN or None.
     categorical : {"vocabulary", "hash", "error"}, default="vocabulary"
-        How text columns become features: one feature for each value that the schema knows (other values have none),
-        hashed into `buckets` features, or not at all.
+        How columns of strings become features: one feature for each value that the schema knows (other values have
+        none), hashed into `buckets` features, or not at all.
     buckets : int, default=1024
         Number of features that all hashed columns share.
     max_values : int, default=1000
-        Largest number of values of a text column.
+        Largest number of values of a column of strings.
     zero_based : bool, default=False
         Whether svmlight indices start at 0.
     n_features : int or None, default=None
@@ -68,7 +68,7 @@ class StreamOptions:
         How long rows of a pipe may wait for more rows before they become a shorter block.
     as_tables : bool, default=False
         Whether a block of a table is a dict of columns, for the estimators and `bomkl.tables`: arrays of numbers and
-        lists of texts. Rows whose columns have no names are always a matrix.
+        lists of strings. Rows whose columns have no names are always a matrix.
     new_columns : {"learn", "ignore", "refuse"}, default="learn"
         With ``as_tables``: whether columns that were not in the first row are handed on, left out and counted in
         ``stream.ignored``, or an error.

@@ -29,7 +29,7 @@ def check_parameters(estimator: Any, learner: Any, combiner: Any, losses: tuple[
         raise parameter_error(owner, "combiner", "Uniform() or Hedge(...)", combiner)
     if isinstance(combiner, Hedge):
         check_choice(owner, "combiner.loss", combiner.loss, losses)
-    _check_fit_together(owner, estimator.budget, estimator.kernels, learner)
+    _check_combination(owner, estimator.budget, estimator.kernels, learner)
     delta = estimator.selection_delta
     if not (delta is None or callable(delta) or (is_finite_number(delta) and 0 < delta < 1)):
         raise parameter_error(owner, "selection_delta", "None, a number in (0, 1) or a callable of the round", delta)
@@ -41,7 +41,7 @@ def check_parameters(estimator: Any, learner: Any, combiner: Any, losses: tuple[
     check_n_jobs(owner, estimator.n_jobs)
 
 
-def _check_fit_together(owner: str, budget: Any, kernels: Any, learner: Learner) -> None:
+def _check_combination(owner: str, budget: Any, kernels: Any, learner: Learner) -> None:
     name = type(learner).__name__
     if budget is not None:
         check_count(owner, "budget", budget)

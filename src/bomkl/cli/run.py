@@ -40,7 +40,7 @@ class Run:
         self.predictions: Predictions | None = None
         self.only_new = False
         self.shuffle = shuffle
-        self.learned_here, self.refused = False, False
+        self.has_learned, self.refused = False, False
 
     @classmethod
     def begin(
@@ -107,11 +107,11 @@ class Run:
             show(self.validation.finish())
             self.save()
         except Stopped:
-            if self.learned_here or not os.path.exists(self.output):
+            if self.has_learned or not os.path.exists(self.output):
                 self.save()
             raise
         except (ValueError, OSError) as error:
-            if self.learned_here and not self.refused:
+            if self.has_learned and not self.refused:
                 if isinstance(error, OSError):
                     self.predictions = None  # it may be they that cannot be written, and the model still can
                 self.save()
@@ -151,7 +151,7 @@ class Run:
                 self.first_rows.add(block.between(0, learned), self.row)
                 self.fingerprint.add(block.between(0, learned))
                 self.row += learned
-                self.learned_here = True
+                self.has_learned = True
 
     def _all_blocks(self) -> Iterator[Block]:
         """Rows of one pass, in the order in which they are learned from."""

@@ -181,7 +181,8 @@ def stream_arguments(settings: Mapping[str, Any], as_tables: bool) -> dict[str, 
     """
     if as_tables and (given := [name for name in ("categorical", "buckets") if settings.get(name) is not None]):
         raise UsageError(
-            f"--{given[0]} is for bomkl convert: a model encodes texts itself. Leave it out, or convert the rows first."
+            f"--{given[0]} is for bomkl convert: a model encodes strings itself. Leave it out, or convert the rows "
+            "first."
         )
     return _arguments(settings, as_tables)
 

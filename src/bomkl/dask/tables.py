@@ -38,7 +38,7 @@ def _delayed_parts(data: Any, y: Any, sample_weight: Any, target: Any) -> tuple[
         if len(set(counts)) > 1:
             raise ValueError(f"X, y and sample_weight must have the same number of partitions. Got {counts}.")
         return [
-            delayed(_together)(*parts) for parts in zip(*(each.to_delayed() for each in columns), strict=True)
+            delayed(_as_tuple)(*parts) for parts in zip(*(each.to_delayed() for each in columns), strict=True)
         ], None
     if hasattr(data, "to_delayed"):  # an array
         if y is None:
@@ -47,7 +47,7 @@ def _delayed_parts(data: Any, y: Any, sample_weight: Any, target: Any) -> tuple[
         data = data.rechunk({1: -1}) if data.ndim == 2 and data.numblocks[1] > 1 else data
         others = [each.rechunk({0: data.chunks[0]}) for each in (y, sample_weight) if each is not None]
         blocks = [each.to_delayed().reshape(-1) for each in (data, *others)]
-        return [delayed(_together)(*parts) for parts in zip(*blocks, strict=True)], None
+        return [delayed(_as_tuple)(*parts) for parts in zip(*blocks, strict=True)], None
     if isinstance(data, Sequence) and all(isinstance(part, Delayed | Future) for part in data):
         return list(data), sample_weight
     raise TypeError(
@@ -79,7 +79,7 @@ def _read_folder(path: str) -> Any:
     return dd.read_parquet(path)
 
 
-def _together(*parts: Any) -> tuple[Any, ...]:
+def _as_tuple(*parts: Any) -> tuple[Any, ...]:
     return parts
 
 

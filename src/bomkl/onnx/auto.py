@@ -127,11 +127,11 @@ def _relative(
     stacked = _stacked(graph, parts)
     if not task.is_regression:
         return _combined(graph, _with_mixture(graph, stacked, mixture, task), combination, task)
-    beside = graph.add("Unsqueeze", parts[0], graph.integers([1]))
-    far = graph.add("Abs", graph.add("Sub", _stacked(graph, recent), beside))
+    origin = graph.add("Unsqueeze", parts[0], graph.integers([1]))
+    far = graph.add("Abs", graph.add("Sub", _stacked(graph, recent), origin))
     farthest = graph.add("Div", graph.add("ReduceMax", far, axes=[1], keepdims=0), graph.number(FARTHEST))
     unit = graph.add("Max", farthest, graph.number(least))
-    relative = graph.add("Div", graph.add("Sub", stacked, beside), graph.add("Unsqueeze", unit, graph.integers([1])))
+    relative = graph.add("Div", graph.add("Sub", stacked, origin), graph.add("Unsqueeze", unit, graph.integers([1])))
     near = _with_mixture(graph, graph.clip(relative, -FARTHEST, FARTHEST), mixture, task)
     return graph.add("Add", parts[0], graph.add("Mul", _combined(graph, near, combination, task), unit))
 
@@ -272,8 +272,8 @@ def _simple_scores(graph: Graph, rows: str, learner: SimpleLearner) -> str:
 
 
 def _growth_scores(graph: Graph, rows: str, learner: GrowthLearner) -> str:
-    said = _FORMS[learner.inner.kind](graph, rows, learner.inner)
-    return growth_scores(graph, rows, learner, said, _means, _scores_of_means)
+    inner = _FORMS[learner.inner.kind](graph, rows, learner.inner)
+    return growth_scores(graph, rows, learner, inner, _means, _scores_of_means)
 
 
 _FORMS: dict[str, Callable[[Graph, str, Any], str]] = {

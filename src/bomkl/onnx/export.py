@@ -65,7 +65,7 @@ def to_onnx(estimator: Any, tolerance: float = 1e-5) -> ModelProto:
     is_auto = isinstance(estimator, AutoEstimator)
     if estimator._n_columns() != estimator.n_features_in_:
         raise TypeError(
-            "ONNX models of bomkl take matrices of numbers, and this model learned from a table with texts or dates. "
+            "ONNX models of bomkl take matrices of numbers, and this model learned from a table with strings or dates. "
             "Encode its rows with model.encoder_.transform, and export a model that learned from the encoded rows."
         )
     graph = Graph(estimator.n_features_in_, np.float64 if is_auto else estimator._dtype)

@@ -21,16 +21,16 @@ _CLIP = 10.0  # as in cpp/auto/growth_model.hpp
 Form = Callable[[Graph, str, Task], str]
 
 
-def growth_scores(graph: Graph, rows: str, learner: GrowthLearner, said: str, means: Form, inverse: Form) -> str:
+def growth_scores(graph: Graph, rows: str, learner: GrowthLearner, inner: str, means: Form, inverse: Form) -> str:
     """Scores (rows, outputs), given those of the learner within."""
     core, task = learner.core, learner.task
     if core is None or learner.coding is None or not core.awake:
-        return said
+        return inner
     centre, spread = learner.scale
     codes, (of_inner, of_trees, of_network, constant) = codes_of(graph, rows, learner.coding), core.weights
     if task.is_regression:
-        said = graph.add("Div", graph.plus(said, -centre), graph.number(spread))
-    base = _limited(graph, said, task)
+        inner = graph.add("Div", graph.plus(inner, -centre), graph.number(spread))
+    base = _limited(graph, inner, task)
     total = graph.add("Mul", base, graph.number(of_inner))
     if learner.trees is not None:
         trees = _limited(graph, boosted_scores(graph, codes, learner.trees), task)
@@ -61,8 +61,8 @@ def _network(graph: Graph, codes: str, network: Network) -> str:
     places = graph.add("Add", graph.whole(codes), graph.integers((256 * np.arange(columns)).tolist()))
     units = graph.add("Gather", graph.number(arrays["values"].ravel()), places)
     sizes, begin = (columns, *HIDDEN, network.outputs), 0
-    for layer, (here, there) in enumerate(pairwise(sizes)):
-        weights = arrays["weights"][begin : begin + (here + 1) * there].reshape(here + 1, there)
+    for layer, (n_in, n_out) in enumerate(pairwise(sizes)):
+        weights = arrays["weights"][begin : begin + (n_in + 1) * n_out].reshape(n_in + 1, n_out)
         begin += weights.size
         units = graph.add("Add", graph.add("MatMul", units, graph.number(weights[:-1])), graph.number(weights[-1]))
         if layer < len(HIDDEN):

@@ -57,10 +57,10 @@ def forest_scores(graph: Graph, codes: str, forest: Forest) -> str:
     arrays = forest.arrays()
     table, prior = arrays["table"].astype(np.float64), arrays["prior"]
     if forest.task.is_regression:
-        said = (table[:, 1:] + _PRIOR_WEIGHT * prior[1]) / (table[:, :1] + _PRIOR_WEIGHT)
+        values = (table[:, 1:] + _PRIOR_WEIGHT * prior[1]) / (table[:, :1] + _PRIOR_WEIGHT)
     else:
-        said = (table + _PRIOR_WEIGHT * prior) / (table.sum(axis=1, keepdims=True) + _PRIOR_WEIGHT)
-    each = graph.add("Gather", graph.number(said), leaves(graph, codes, arrays["nodes"], arrays["roots"]))
+        values = (table + _PRIOR_WEIGHT * prior) / (table.sum(axis=1, keepdims=True) + _PRIOR_WEIGHT)
+    each = graph.add("Gather", graph.number(values), leaves(graph, codes, arrays["nodes"], arrays["roots"]))
     means = graph.add("ReduceMean", each, axes=[1], keepdims=0)
     if forest.task.is_regression:
         return means

@@ -301,7 +301,7 @@ def hash_seed(model: Any) -> int:
 
 
 def _check_kinds(summaries: Sequence[Summary], declared: Mapping[Any, Any]) -> None:
-    """Refuse a column that holds numbers in one partition and texts or dates in another."""
+    """Refuse a column that holds numbers in one partition and strings or dates in another."""
     first: dict[Any, tuple[int, Kind]] = {}
     for number, each in enumerate(summaries):
         for name, kind in each.kinds.items():

@@ -14,7 +14,7 @@ from bomkl.river.base import RiverClassifier, RiverRegressor, Rows, is_row
 from bomkl.river.columns import Columns
 
 _END = object()
-_SURELY_IN_RANGE = 1e26  # targets that all models take
+_LARGE_TARGET = 1e26  # all models take targets below it
 
 
 class BudgetMKLClassifier(RiverClassifier):
@@ -162,7 +162,7 @@ class BudgetMKLRegressor(RiverRegressor):
     def _learn(self, rows: Rows, targets: list[Any], weights: list[float] | None) -> None:
         rows = _several(rows)
         self._model = _widened(self._model, rows)
-        if hasattr(self._model, "n_features_in_") and max(map(abs, targets)) < _SURELY_IN_RANGE:
+        if hasattr(self._model, "n_features_in_") and max(map(abs, targets)) < _LARGE_TARGET:
             _learn_from(self._model, rows, np.array(targets), weights)
         else:
             self._model.partial_fit(rows, np.array(targets), sample_weight=weights)

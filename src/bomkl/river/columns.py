@@ -32,9 +32,10 @@ class Columns:
         self.places: dict[Any, int] = {}
 
     def ready_for(self, x: Mapping[Any, Any]) -> Columns | TableColumns:
-        """Columns that can learn a row, or the first row of a DataFrame: a first one with texts or gaps begins a table.
+        """Columns that can learn a row, or the first row of a DataFrame.
 
-        So does any first row where absent features are missing values. Anything but numbers in a later one is refused.
+        The first row of all begins a table if it has strings or missing values, or if absent features are missing
+        values. If it does not, anything but numbers in a later row is refused.
         """
         if not self.places and (self.absent == "missing" or not all(map(is_number, x.values()))):
             return TableColumns(x, self.grows)
@@ -146,9 +147,10 @@ class FixedColumns(Columns):
 
 
 class TableColumns:
-    """Columns of rows with texts, gaps or dates, which the model encodes itself.
+    """Columns of rows with strings, missing values or dates, which the model encodes itself.
 
-    What a row lacks is a gap. A model that grows takes names in that were not in the first row; others leave them out.
+    What a row lacks is a missing value. A model that grows takes names in that were not in the first row; others
+    leave them out.
 
     Parameters
     ----------

@@ -57,12 +57,12 @@ def wrong(field: str, rule: str, got: Any, status: int = 422) -> RefusedError:
     return RefusedError(status, f"{field} must {rule}. Got {shown} instead.", field)
 
 
-def beside(row: str, name: str) -> str:
-    """Name what lies beside a row in a request: its label or its id.
+def field_of(row: str, name: str) -> str:
+    """Name the field of a row in a request that holds its label or its id.
 
     Examples
     --------
-    >>> beside("row", "y"), beside("rows[3]", "y"), beside("line 3.row", "id"), beside("labels[3]", "y")
+    >>> field_of("row", "y"), field_of("rows[3]", "y"), field_of("line 3.row", "id"), field_of("labels[3]", "y")
     ('y', 'y[3]', 'line 3.id', 'labels[3].y')
     """
     if row.startswith("rows["):

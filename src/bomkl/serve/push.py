@@ -170,7 +170,7 @@ class Pusher:
         sent.rows += len(labels)
 
     def _request(self, body: bytes, headers: dict[str, str], sent: Sent) -> Any:
-        begun, pause, told = time.monotonic(), 0.1, False
+        begun, pause, warned = time.monotonic(), 0.1, False
         while True:
             try:
                 sending = time.monotonic()
@@ -187,11 +187,11 @@ class Pusher:
             waited = time.monotonic() - begun
             if waited > _PATIENCE:
                 raise PushError(f"{self._client.base_url} cannot be reached: {problem}")
-            if waited > _SAY_AFTER and not told:
-                told = True
+            if waited > _SAY_AFTER and not warned:
+                warned = True
                 where = self._client.base_url
-                said = f"bomkl: {where} does not take rows ({problem}). Trying again for {_PATIENCE:.0f} s."
-                tqdm.write(said, file=sys.stderr)
+                message = f"bomkl: {where} does not take rows ({problem}). Trying again for {_PATIENCE:.0f} s."
+                tqdm.write(message, file=sys.stderr)
             time.sleep(pause)
             pause = min(2 * pause, 2.0)
 

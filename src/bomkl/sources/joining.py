@@ -47,11 +47,11 @@ class TwoTopics:
 
     def positions(self) -> Positions:
         """Return what comes next in both."""
-        return _together(self._rows.positions(), self._labels.positions())
+        return _joined(self._rows.positions(), self._labels.positions())
 
     def ends(self) -> Positions:
         """Return the ends of both."""
-        return _together(self._rows.ends(), self._labels.ends())
+        return _joined(self._rows.ends(), self._labels.ends())
 
     def commit(self, positions: Mapping[str, int]) -> None:
         """Tell both brokers how far records are used."""
@@ -65,7 +65,7 @@ class TwoTopics:
         self._labels.close()
 
 
-def _together(rows: Positions, labels: Positions) -> Positions:
+def _joined(rows: Positions, labels: Positions) -> Positions:
     return rows | {LABELS + name: at for name, at in labels.items()}
 
 

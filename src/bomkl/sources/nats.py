@@ -168,10 +168,10 @@ class NatsSource:
         self._renew = True  # whether the subscription must be made anew
         self._arrived: list[Any] = []  # messages that nobody has fetched yet
         self._asked, self._status, self._answered = 0, "", asyncio.Event()  # of the last request
-        self._ahead: Future[list[Any]] | None = None  # the next messages, fetched while others are used
+        self._prefetched: Future[list[Any]] | None = None  # the next messages, fetched while others are used
         self._next = 1
         self._delivered = 0  # messages that the subscription has given
-        self._told = False
+        self._reported_gone = False
 
     def seek(self, positions: Mapping[str, int]) -> None:
         """Go to a position; without one, to where ``start`` says."""
@@ -200,19 +200,19 @@ class NatsSource:
     def poll(self, most: int, seconds: float) -> list[Record]:
         """Return the next messages."""
         most = min(most, _AT_ONCE)
-        fetching, self._ahead = self._ahead or self._client.begin(self._fetch(most, seconds)), None
+        fetching, self._prefetched = self._prefetched or self._client.begin(self._fetch(most, seconds)), None
         try:
             messages = self._client.wait(fetching, seconds + 60.0)
         except (NatsTimeoutError, TimeoutError, FutureTimeoutError):
             return []
         except (NatsError, OSError) as error:
-            if isinstance(error, NotFoundError) and not self._told:
-                self._told = True
+            if isinstance(error, NotFoundError) and not self._reported_gone:
+                self._reported_gone = True
                 self._url.tell(f"{self._url.shown}: the stream is gone; waiting for it.")
             self._renew = True  # a server that was started anew knows it no more
             threading.Event().wait(min(seconds, 1.0))
             return []
-        self._told = False
+        self._reported_gone = False
         found = []
         for message in messages:
             number, delivery = _sequence(message.reply)
@@ -225,7 +225,7 @@ class NatsSource:
             self._next = number + 1
             found.append(Record(PARTITION, number, message.data, (message.headers or {}).get("key", "")))
         if len(messages) == most and not self._renew:  # more are likely there
-            self._ahead = self._client.begin(self._fetch(most, seconds))
+            self._prefetched = self._client.begin(self._fetch(most, seconds))
         return found
 
     async def _fetch(self, most: int, seconds: float) -> list[Any]:

@@ -70,7 +70,7 @@ class Ordered:
     def __init__(self, source: Source, log: OrderLog | None, positions: Mapping[str, int]) -> None:
         self._source, self._log = source, log
         source.seek(positions)
-        self._again = deque(() if log is None else log.runs_after(positions))
+        self._runs = deque(() if log is None else log.runs_after(positions))
         self._early: dict[str, deque[Record]] = {}  # records that came before it was their turn
         # Behind the last record that was returned; where reading began counts too, else start=latest would skip
         # what comes before the next run
@@ -83,7 +83,7 @@ class Ordered:
 
     def poll(self, most: int, seconds: float) -> list[Record]:
         """Return the next records, after their order has been written down."""
-        repeated = bool(self._again)
+        repeated = bool(self._runs)
         if repeated:
             records = self._repeated(most, seconds)
         elif self.at_hand:
@@ -99,12 +99,12 @@ class Ordered:
 
     def saved(self) -> None:
         """Note that the positions are on the disk, so that the order up to them may be forgotten."""
-        if self._log is not None and not self._again:
+        if self._log is not None and not self._runs:
             self._log.clear()
 
     def _repeated(self, most: int, seconds: float) -> list[Record]:
         """Return records of the run at hand; others wait until it is their turn."""
-        partition, end = self._again[0]
+        partition, end = self._runs[0]
         waiting = self._early.setdefault(partition, deque())
         if not waiting:
             for each in self._source.poll(most, seconds):
@@ -113,5 +113,5 @@ class Ordered:
         while waiting and waiting[0].position < end and len(found) < most:
             found.append(waiting.popleft())
         if (waiting and waiting[0].position >= end) or (found and found[-1].position + 1 == end):
-            self._again.popleft()
+            self._runs.popleft()
         return found

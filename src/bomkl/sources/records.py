@@ -71,7 +71,7 @@ class Records:
         # Records whose lines were handed out and are not used yet; None for one that was refused
         self._unused: deque[Record | None] = deque()
         self._first_line = 1  # number of the first of those lines
-        self._again = [Record(part, at, line.encode(), key) for part, at, line, key in state.get("unused", ())]
+        self._unused_before = [Record(part, at, line.encode(), key) for part, at, line, key in state.get("unused", ())]
         self._lag, self._lag_due = 0, 0.0
         self.on_rows: Callable[[list[Record], list[Row]], None] | None = None  # called with rows that wait for a label
 
@@ -84,7 +84,7 @@ class Records:
 
     def _next_lines(self) -> bytes:
         """Wait for records and return their rows as lines; none at the end."""
-        lines, self._again = self._again, []
+        lines, self._unused_before = self._unused_before, []
         while not lines:
             if self._ended():
                 return b""
@@ -175,7 +175,7 @@ class Records:
 
     def state(self) -> dict[str, Any]:
         """Plain values, for a model file: with them, nothing is used twice and nothing is lost."""
-        unused = [each for each in self._unused if each is not None] + self._again
+        unused = [each for each in self._unused if each is not None] + self._unused_before
         return {
             "positions": dict(self._ordered.positions),
             "unused": [[each.partition, each.position, each.value.decode("utf-8"), each.key] for each in unused],

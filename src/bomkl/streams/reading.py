@@ -58,7 +58,7 @@ class Reading:
             raise self._no_column(f"weight column {wanted!r}", wanted, names)
         return found
 
-    def check_told_columns(self, names: Sequence[str], ragged: bool) -> None:
+    def check_named_columns(self, names: Sequence[str], ragged: bool) -> None:
         """Refuse columns to leave out, or to take as strings, that are not there; a ragged table may lack them."""
         known = set(names)
         for purpose, wanted in (("to leave out", self.options.ignore), ("to take as strings", self.options.strings)):

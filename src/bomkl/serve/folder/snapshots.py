@@ -106,17 +106,17 @@ class Snapshots:
         keep_rows : int or None
             Rows that the log must keep; None keeps all.
         """
-        there = self.list()
-        if not there:
+        snapshots = self.list()
+        if not snapshots:
             return 0
-        base = there[0]
+        base = snapshots[0]
         if keep_rows is not None:
-            base = max([each for each in there if each.rows <= there[-1].rows - keep_rows], default=base)
-        for snapshot in there[:-_NEWEST_KEPT]:
+            base = max([each for each in snapshots if each.rows <= snapshots[-1].rows - keep_rows], default=base)
+        for snapshot in snapshots[:-_NEWEST_KEPT]:
             if snapshot != base:
                 with contextlib.suppress(OSError):
                     os.unlink(snapshot.path)
-        return 0 if keep_rows is None else min(base.seq, there[-_NEWEST_KEPT:][0].seq)
+        return 0 if keep_rows is None else min(base.seq, snapshots[-_NEWEST_KEPT:][0].seq)
 
 
 def same_model(one: Any, other: Any, folder: str) -> bool:

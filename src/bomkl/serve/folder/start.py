@@ -113,7 +113,7 @@ def columns_of(estimator: Any, new_columns: str = "learn") -> Columns | None:
     )
     if labels == "integer" and any(label != int(label) for label in classes):
         raise LogError(
-            f"The labels of the model must be whole numbers, texts or booleans for a service. Got {classes} instead."
+            f"The labels of the model must be whole numbers, strings or booleans for a service. Got {classes} instead."
         )
     return Columns(
         kinds, labels, classes, closed=getattr(estimator, "_declared", True), tables=tables, new_columns=new_columns
@@ -121,7 +121,7 @@ def columns_of(estimator: Any, new_columns: str = "learn") -> Columns | None:
 
 
 def takes_tables(estimator: Any) -> bool:
-    """Tell whether a model that has not learned yet takes texts, dates and gaps."""
+    """Tell whether a model that has not learned yet takes strings, dates and missing values."""
     fresh = not hasattr(estimator, "score_and_learn")
     return bool(getattr(AutoMKLClassifier if fresh else estimator, "takes_tables_", False))
 

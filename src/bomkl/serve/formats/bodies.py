@@ -23,7 +23,7 @@ from pydantic import (
 from pydantic_core import from_json
 
 from bomkl._support.limits import LONGEST_NAME, LONGEST_TEXT, MOST_COLUMNS_OF_REQUEST
-from bomkl.serve.errors import RefusedError, beside, wrong
+from bomkl.serve.errors import RefusedError, field_of, wrong
 from bomkl.serve.formats.arrow import read_arrow
 from bomkl.serve.formats.bulk import are_plain_cells, is_plain_body, plain_lines
 from bomkl.tables.frames import flat
@@ -50,7 +50,7 @@ def _few_columns(row: Any) -> Any:
 
 Row = Annotated[
     dict[str, Cell],
-    Field(description="Cells by column name; null is a gap."),
+    Field(description="Cells by column name; null is a missing value."),
     BeforeValidator(_few_columns),
 ]
 Id = Annotated[
@@ -227,7 +227,7 @@ class Parser:
         if "y" in self.needs and labels is None:
             raise RefusedError(422, "y is missing: the table must have a column y with the labels.", "y")
         if not columns:
-            raise RefusedError(422, "The table must have columns beside y and id.", "body")
+            raise RefusedError(422, "The table must have columns other than y and id.", "body")
         names = list(columns)
         try:
             for name in names:
@@ -256,7 +256,7 @@ def _checked(parsed: Parsed) -> Parsed:
     places: dict[str, int] = {}
     for at, name in enumerate(parsed.ids or ()):
         if places.setdefault(name, at) != at:
-            raise wrong(beside(parsed.where[at], "id"), "be there only once", name)
+            raise wrong(field_of(parsed.where[at], "id"), "be there only once", name)
     return parsed
 
 
@@ -269,7 +269,7 @@ def _of_fields(fields: dict[str, list[Any]], where: list[str], single: bool = Fa
     ids = fields.get("id")
     if ids is not None and None in ids:
         if any(name is not None for name in ids):
-            raise wrong(beside(where[ids.index(None)], "id"), "be there in all lines or in none", None)
+            raise wrong(field_of(where[ids.index(None)], "id"), "be there in all lines or in none", None)
         ids = None
     if "row" not in fields:
         where = [place.removesuffix("row").removesuffix(".") for place in where]
@@ -306,9 +306,8 @@ def refusal(error: ValidationError, place: str = "") -> RefusedError:
         field = _name(first["loc"][:-1], place)
         short = next((each for each in members if each["type"].startswith("string_too")), None)
         null = ", or null" if any(each["type"] == "none_required" for each in members) else ""
-        rule = (
-            short["msg"].removeprefix("String should ") if short else f"be a finite number, a text, true or false{null}"
-        )
+        rule = f"be a finite number, a string, true or false{null}"
+        rule = short["msg"].removeprefix("String should ") if short else rule
         return wrong(field, rule, first["input"])
     field = _name(first["loc"], place)
     if first["type"] == "missing":

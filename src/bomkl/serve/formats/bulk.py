@@ -48,7 +48,7 @@ def plain_lines(lines: Sequence[bytes], needed: set[str], allowed: Collection[st
     if len(items) != len(lines) or set(map(len, items)) != {1}:
         return None
     objects = [item for (item,) in items]
-    if not _alike(objects) or not needed <= objects[0].keys() <= set(allowed):
+    if not _have_one_shape(objects) or not needed <= objects[0].keys() <= set(allowed):
         return None
     fields = {name: [each[name] for each in objects] for name in objects[0]}
     checks = {"row": _plain_rows, "y": _plain_labels, "id": _plain_ids}
@@ -85,7 +85,9 @@ def are_plain_cells(cells: list[Any]) -> bool:
 
 
 def _plain_rows(rows: list[Any]) -> bool:
-    return _alike(rows) and bool(rows[0]) and all(are_plain_cells([row[name] for row in rows]) for name in rows[0])
+    if not _have_one_shape(rows) or not rows[0]:
+        return False
+    return all(are_plain_cells([row[name] for row in rows]) for name in rows[0])
 
 
 def _plain_labels(labels: list[Any]) -> bool:
@@ -96,7 +98,7 @@ def _plain_ids(ids: list[Any]) -> bool:
     return _are_plain(ids, {str}, 1, LONGEST_NAME)
 
 
-def _alike(objects: list[Any]) -> bool:
+def _have_one_shape(objects: list[Any]) -> bool:
     if set(map(type, objects)) != {dict}:
         return False
     names = objects[0].keys()

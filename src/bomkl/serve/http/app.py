@@ -113,7 +113,7 @@ _KEY = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "description": "Any text that is unique to this request. A request that comes again with it learns nothing more "
+    "description": "Any string that is unique to this request. A request that comes again with it learns nothing more "
     "and gets the same answer.",
     "schema": {"type": "string", "minLength": 1, "maxLength": _LONGEST_KEY, "pattern": "^[!-~]+$"},
 }
@@ -121,7 +121,7 @@ _INTERVAL = {
     "name": "interval",
     "in": "query",
     "required": False,
-    "description": "For numbers: adds the lower and upper ends of an interval that this share of the truth lies in.",
+    "description": "For regression: adds the ends of an interval that contains this share of the targets.",
     "schema": {"type": "number", "minimum": 0.5, "maximum": 0.99},
 }
 _EXPLAIN = {

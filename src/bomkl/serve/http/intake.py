@@ -13,7 +13,7 @@ from bomkl.serve.errors import RefusedError
 from bomkl.serve.formats.bodies import Parser
 
 MOST_BYTES = 16 * 2**20
-MOST_BYTES_TOGETHER = 8 * MOST_BYTES  # of the bodies of all requests that are not answered yet; small ones may pass
+MOST_BYTES_OF_ALL = 8 * MOST_BYTES  # of the bodies of all requests that are not answered yet; small ones may pass
 _SMALL_BODY = 2**16
 _LONGEST_PAUSE, _LONGEST_BODY = 10.0, 300.0  # seconds within a body, and for all of it
 
@@ -57,7 +57,7 @@ class Intake:
                     self.bytes += len(part)
                     if len(body) > MOST_BYTES:
                         raise _too_large()
-                    if self.bytes > MOST_BYTES_TOGETHER and len(body) > _SMALL_BODY:
+                    if self.bytes > MOST_BYTES_OF_ALL and len(body) > _SMALL_BODY:
                         raise RefusedError(429, "Too many large bodies at once. Try again later.", retry_after=1)
         except TimeoutError:
             raise RefusedError(408, "The body came too slowly.", "body") from None

@@ -21,7 +21,7 @@ _LABELS = {bool: "boolean", int: "integer", str: "string", float: "number"}
 _LABEL_RULES = {
     "boolean": "be true or false, as the labels before",
     "integer": "be a whole number, as the labels before",
-    "string": "be a text, as the labels before",
+    "string": "be a string, as the labels before",
     "number": f"be a number within {LARGEST:g}",
 }
 
@@ -34,17 +34,17 @@ class Columns:
     ----------
     kinds : dict of str to str or None
         Kind of each column by name, in order: "number", "boolean", "category", "date", or None while only
-        gaps have come.
+        missing values have come.
     labels : {"boolean", "integer", "string", "number"} or None, default=None
         What labels are, "number" for regression; None while none has come.
     classes : list, default=[]
-        Labels that have come, unless they are numbers to regress on.
+        Labels that have come, unless they are targets of a regression.
     closed : bool, default=False
         Whether no other classes may come: the model was made for these.
     numbers : bool, default=True
-        Whether a first label such as 1.5 or 2.0 says that labels are numbers to regress on.
+        Whether a first label such as 1.5 or 2.0 says that labels are targets of a regression.
     tables : bool, default=False
-        Whether the model takes texts, dates and gaps; otherwise all cells must be numbers.
+        Whether the model takes strings, dates and missing values; otherwise all cells must be numbers.
     new_columns : {"learn", "ignore", "refuse"}, default="learn"
         What to do with columns that were not in the first row.
     """
@@ -129,7 +129,7 @@ class Columns:
                 raise wrong(place, "be between -2**53 and 2**53", label)
             if kind == "string" and not 0 < len(label) <= LONGEST_NAME:
                 raise wrong(place, f"have 1 to {LONGEST_NAME} characters", label)
-            if kind == "string" and "\0" in label:  # arrays of texts drop it
+            if kind == "string" and "\0" in label:  # arrays of strings drop it
                 raise wrong(place, "have no NUL character", label)
             checked.append(label)
         new = [] if kind == "number" else [label for label in dict.fromkeys(checked) if label not in self.classes]

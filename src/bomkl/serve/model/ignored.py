@@ -40,6 +40,6 @@ def without_place(rows: Collection[Mapping[str, object]], columns: Columns) -> C
     return Counter(name for row in rows if not row.keys() <= known for name in row.keys() - known)
 
 
-def together(*ignored: IgnoredColumns) -> dict[str, int]:
+def total(*ignored: IgnoredColumns) -> dict[str, int]:
     """Add up what several have counted; each may go on meanwhile in a thread of its own."""
     return dict(sum((Counter(dict(each.rows)) for each in ignored), Counter()))

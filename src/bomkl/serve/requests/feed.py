@@ -159,7 +159,7 @@ async def _submit(service: Service, work: Callable[[], Work]) -> None:
 
 
 def _cell(text: str) -> Any:
-    """Read a cell of CSV: a number, a gap or a text.
+    """Read a cell of CSV: a number, a missing value or a string.
 
     Examples
     --------

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from bomkl.serve.errors import RefusedError, beside
+from bomkl.serve.errors import RefusedError, field_of
 from bomkl.serve.folder.start import Start, stored_columns
 from bomkl.serve.model.columns import Columns
 from bomkl.serve.model.ignored import IgnoredColumns, without_place
@@ -91,7 +91,7 @@ class Ledger:
                 raise RefusedError(
                     422, f"Idempotency-Key {key[4:]!r} came before with another request.", "Idempotency-Key"
                 )
-            place = beside(work.where[number - (work.key is not None)], "id")
+            place = field_of(work.where[number - (work.key is not None)], "id")
             raise RefusedError(409, f"{place}: its label came before, with another value or request.", place)
         if work.ids is not None:
             cells, columns = self._rows_by_id(work.ids, work.where), self.columns
@@ -99,7 +99,7 @@ class Ledger:
         else:
             cells, columns = self._columns_for(work).cells(work.rows, work.where)
             self._ignored.update(without_place(work.rows, columns))
-        labels, columns = columns.check_labels(work.labels, [beside(place, "y") for place in work.where])
+        labels, columns = columns.check_labels(work.labels, [field_of(place, "y") for place in work.where])
         entry = self._log.append(cells, labels, self.now())
         for key in work.keys:
             self._log.remember(key, entry.seq, work.fingerprint)
@@ -133,10 +133,10 @@ class Ledger:
         for identifier, cells, place in zip(work.ids, work.cells, work.where, strict=True):
             old = self._log.waiting_row(identifier)
             if old is not None and old + [None] * (len(cells) - len(old)) != cells:
-                place = beside(place, "id")
+                place = field_of(place, "id")
                 raise RefusedError(409, f"{place}: {identifier!r} names another row that waits for its label.", place)
             if old is None and self._log.known(f"label:{identifier}") is not None:
-                place = beside(place, "id")
+                place = field_of(place, "id")
                 raise RefusedError(409, f"{place}: the label of {identifier!r} has come already.", place)
             new += old is None
         room = self._most_waiting - self.waiting - new
@@ -153,7 +153,7 @@ class Ledger:
         rows = []
         for identifier, place in zip(ids, where, strict=True):
             if (row := self._log.waiting_row(identifier)) is None:
-                place = beside(place, "id")
+                place = field_of(place, "id")
                 reason = "it was never predicted with this id, or has expired"
                 raise RefusedError(404, f"{place}: no row {identifier!r} waits for its label; {reason}.", place)
             rows.append(row)

@@ -78,7 +78,7 @@ def _arrow_parts(batches: Iterator[Any], reading: Reading, format: str) -> Itera
             names = whole.schema.names
             reading.check_names(names)
             if reading.schema is None:
-                reading.check_told_columns(names, ragged=False)
+                reading.check_named_columns(names, ragged=False)
         for start in range(0, whole.num_rows, reading.options.block_rows):
             with _readable(reading.file, format):
                 batch = whole.slice(start, reading.options.block_rows)

@@ -31,7 +31,7 @@ def read_delimited(file: BinaryIO, reading: Reading) -> Iterator[Part]:
     reading.check_names(names)
     label, weight = reading.label_name(names), reading.weight_name(names)
     if reading.schema is None:
-        reading.check_told_columns(names, ragged=False)
+        reading.check_named_columns(names, ragged=False)
     for batch in batches(file, _of_width(rows, len(names), delimiter, reading), options.block_rows):
         cells: dict[str, Cells] = dict(zip(names, map(list, zip(*(row for _, row in batch), strict=True)), strict=True))
         if options.decimal == ",":
@@ -78,7 +78,7 @@ def _positions(width: int, reading: Reading) -> list[str]:
 
 
 def _delimited_rows(lines: Iterator[str], delimiter: str, reading: Reading) -> Iterator[tuple[int, list[str]] | None]:
-    """Rows and the lines on which they begin; where a quoted text has no end, only its first line is lost."""
+    """Rows and the lines on which they begin; where a quoted string has no end, only its first line is lost."""
     used: list[str] = []  # lines of the row at hand
     again: deque[str] = deque()  # lines to be read once more
 
@@ -113,11 +113,11 @@ def _delimited_rows(lines: Iterator[str], delimiter: str, reading: Reading) -> I
 
 
 _NUMBER_WITH_COMMA = re.compile(r"[-+]?(\d*|\d{1,3}(\.\d{3})+)(,\d+)?([eE][-+]?\d+)?")
-_ESCAPED = r"If quotes in texts have a backslash before them, read them with escape='\\'"
+_ESCAPED = r"If quotes in strings have a backslash before them, read them with escape='\\'"
 _CSV_ERRORS = {
-    "unexpected end of data": "a quoted text begins here and has no end",
-    "field larger than field limit": f"a text of more than {csv.field_size_limit()} characters begins here; is the "
+    "unexpected end of data": "a quoted string begins here and has no end",
+    "field larger than field limit": f"a string of more than {csv.field_size_limit()} characters begins here; is the "
     "quote at its end missing?",
-    "expected after": "a quoted text must end where its column ends; write a quote in it twice",
+    "expected after": "a quoted string must end where its column ends; write a quote in it twice",
     "new-line character": "lines must end with a line feed; convert this file, which has carriage returns only",
 }

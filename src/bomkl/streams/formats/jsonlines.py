@@ -30,7 +30,7 @@ def read_jsonl(file: BinaryIO, reading: Reading) -> Iterator[Part]:
     for batch in chain(begin, batches(file, rows, reading.options.block_rows)):
         names = list(dict.fromkeys(name for _, row in batch for name in row))
         if first:
-            reading.check_told_columns(names, ragged=True)
+            reading.check_named_columns(names, ragged=True)
             first = False
         if (schema := reading.schema) is not None and reading.options.labels:  # a row without them is a bad line
             names += [name for name in (schema.label, schema.weight) if name is not None and name not in names]
