@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from bomkl.cli.options import EXIT_FAILED, EXIT_USAGE, HELP_FLAGS, name_values
+from bomkl.cli.messages import EXIT_FAILED, EXIT_USAGE
+from bomkl.cli.options import HELP_FLAGS, name_values
 from bomkl.cli.signals import EXIT_INTERRUPTED
 
 if TYPE_CHECKING:

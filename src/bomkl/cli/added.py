@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
-from bomkl.cli.options import EXIT_USAGE, fail
+from bomkl.cli.messages import EXIT_USAGE, fail
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

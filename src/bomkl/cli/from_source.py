@@ -12,7 +12,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from bomkl._support.files import locked, replacing
-from bomkl.cli.options import PipeOptions, UsageError, say
+from bomkl.cli.messages import UsageError, say
+from bomkl.cli.options import PipeOptions
 from bomkl.cli.output import ProgressTable, json_text, print_result
 from bomkl.cli.rows import open_for_learning, open_for_predicting, schema_of, valid_notes
 from bomkl.cli.settings import RunSettings

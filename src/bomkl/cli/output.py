@@ -8,7 +8,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
@@ -16,7 +16,7 @@ import typer
 
 from bomkl._support.files import replacing
 from bomkl._support.progress import progress_bar
-from bomkl.cli.options import check_output, naming, say
+from bomkl.cli.messages import UsageError, naming, say
 
 if TYPE_CHECKING:
     from bomkl.evaluate import Progress
@@ -47,6 +47,51 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def check_output(option: str, path: str, replaced: bool = False, inputs: Sequence[str] = ()) -> None:
+    """Refuse a file that could not be written, before the work that is to go there.
+
+    Parameters
+    ----------
+    option : str
+        The option that names the file.
+    path : str
+        The file.
+    replaced : bool, default=False
+        Whether a new file takes its place, for which the folder must be writable; otherwise it is written as it is.
+    inputs : sequence of str, default=()
+        What else the command reads or writes, which must not be written over.
+    """
+    folder = os.path.dirname(os.path.realpath(path) if os.path.islink(path) else path) or "."
+    if not os.path.basename(path) or os.path.isdir(path):
+        problem = "that is not the name of a file"
+    elif not os.path.exists(folder):
+        problem = f"there is no folder {folder!r}; make it first"
+    elif not os.path.isdir(folder):
+        problem = f"{folder!r} is not a folder"
+    elif replaced and os.path.exists(path) and not os.path.isfile(path):
+        problem = "that is not a regular file"
+    elif not os.access(path if os.path.exists(path) and not replaced else folder, os.W_OK):
+        problem = f"the folder {folder!r} or the file cannot be written to; choose another"
+    elif _is_one_of(path, inputs):
+        problem = "the command uses this file already; choose another"
+    else:
+        return
+    raise UsageError(f"{option} must name a file that can be written. Got {path!r} instead: {problem}.")
+
+
+def _is_one_of(path: str, inputs: Sequence[str]) -> bool:
+    """Tell whether a file, which may not be there yet, is among those that inputs name."""
+    from bomkl.streams.sources import expand
+
+    if not os.path.exists(path):
+        return os.path.realpath(path) in map(os.path.realpath, inputs)
+    for each in inputs if os.path.isfile(path) else ():
+        with contextlib.suppress(ValueError, OSError):  # what is not there is told where it is read
+            if any(os.path.samefile(path, source.path) for source in expand(each) if source.rewindable):
+                return True
+    return False
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from bomkl.cli import options, signals
+from bomkl.cli import messages, options, signals
 from bomkl.cli.app import app
 
 _STOPPED = f"{signals.EXIT_HUNG_UP}, {signals.EXIT_INTERRUPTED}, {signals.EXIT_TERMINATED}"
@@ -24,10 +24,10 @@ complete commands and options.
 | exit code | meaning |
 |---|---|
 | 0 | success |
-| {options.EXIT_FAILED} | bad data or a bad model |
-| {options.EXIT_USAGE} | wrong options or settings |
+| {messages.EXIT_FAILED} | bad data or a bad model |
+| {messages.EXIT_USAGE} | wrong options or settings |
 | {_STOPPED} | stopped by a closed terminal (SIGHUP), Ctrl-C or SIGTERM |
-| {options.EXIT_BROKEN_PIPE} | the program that reads the output has stopped, such as `head` |
+| {messages.EXIT_BROKEN_PIPE} | the program that reads the output has stopped, such as `head` |
 
 You can also put settings into a TOML file and name it with `--config`. Command-line options override the file:
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bomkl.cli.options import PipeOptions, UsageError, in_options, printable, say
+from bomkl.cli.messages import UsageError, in_options, printable, say
+from bomkl.cli.options import PipeOptions
 from bomkl.cli.settings import RunSettings, stream_arguments, takes_new_classes, takes_tables
 
 if TYPE_CHECKING:

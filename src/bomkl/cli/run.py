@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from bomkl.cli.options import PipeOptions, naming, say
+from bomkl.cli.messages import naming, say
+from bomkl.cli.options import PipeOptions
 from bomkl.cli.output import ProgressTable
 from bomkl.cli.rows import open_for_learning, schema_of, valid_notes
 from bomkl.cli.settings import RunSettings

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bomkl._support.validation import did_you_mean
-from bomkl.cli.options import AlgorithmOptions, RowOptions, UsageError, usage
+from bomkl.cli.messages import UsageError, usage
+from bomkl.cli.options import AlgorithmOptions, RowOptions
 
 DEFAULT_ALGORITHM = "auto"
 _LARGEST_SEED = 2**32 - 1

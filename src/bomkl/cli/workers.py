@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from time import perf_counter, process_time
 from typing import TYPE_CHECKING, Any
 
-from bomkl.cli.options import UsageError, say
+from bomkl.cli.messages import UsageError, say
 from bomkl.cli.rows import report_skipped
 from bomkl.cli.settings import RunSettings, stream_arguments
 

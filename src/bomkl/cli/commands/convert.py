@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from bomkl.cli.options import EXIT_USAGE, PipeOptions, RowOptions, check_output, fail
-from bomkl.cli.output import writing
+from bomkl.cli.messages import EXIT_USAGE, fail
+from bomkl.cli.options import PipeOptions, RowOptions
+from bomkl.cli.output import check_output, writing
 from bomkl.cli.rows import Inputs, report_skipped
 from bomkl.cli.settings import row_settings, stream_arguments
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bomkl._support.extras import install_hint
-from bomkl.cli.options import AlgorithmOptions, PipeOptions, RowOptions, UsageError, check_output, fail
-from bomkl.cli.output import ProgressTable, print_result
-from bomkl.cli.report_file import row_watch, save_report
+from bomkl.cli.messages import UsageError, fail, naming
+from bomkl.cli.options import AlgorithmOptions, PipeOptions, RowOptions
+from bomkl.cli.output import ProgressTable, check_output, print_result
 from bomkl.cli.rows import (
     FromOption,
     OptionalInputs,
@@ -24,6 +25,7 @@ from bomkl.cli.settings import read_settings
 
 if TYPE_CHECKING:
     from bomkl.evaluate import Progress
+    from bomkl.report import RowWatch
 
 
 def evaluate(
@@ -54,7 +56,7 @@ def evaluate(
     inputs = check_inputs(inputs, source)
     settings = read_settings(algorithm, rows)
     estimator = settings.estimator()
-    watch = None if report is None else row_watch("--report", report, estimator, inputs)
+    watch = None if report is None else _row_watch(report, estimator, inputs)
     broker: Records | None = None
     if source is not None:
         from bomkl.cli.from_source import source_settings, source_url
@@ -103,7 +105,7 @@ def evaluate(
 
         plot_progress(records).savefig(plot)
     if watch is not None and report is not None:
-        save_report(report, watch, inputs or [str(source)])
+        _save_report(report, watch, inputs or [str(source)])
 
 
 def _drift_figures(estimator: Any) -> dict[str, Any]:
@@ -128,3 +130,25 @@ def _check_plot(path: str) -> None:
             f"--plot must name an image such as error.png, error.svg or error.pdf. Got {path!r} instead: its ending "
             f"must be one of {', '.join(sorted(kinds))}."
         )
+
+
+def _row_watch(path: str, estimator: Any, inputs: list[str]) -> RowWatch:
+    """Return what watches the rows, after looking whether the report can be written."""
+    check_output("--report", path, inputs=inputs)
+    if not hasattr(estimator, "plot_learning"):
+        raise UsageError(f"A report needs --algorithm auto or auto-regression. Got {type(estimator).__name__} instead.")
+    if not all(importlib.util.find_spec(name) for name in ("jinja2", "matplotlib")):
+        fail(f"A report needs Jinja2 and matplotlib. {install_hint('report')}")
+    from bomkl.report import RowWatch
+
+    return RowWatch(estimator)
+
+
+def _save_report(path: str, watch: RowWatch, inputs: list[str]) -> None:
+    """Write the page."""
+    from bomkl.report import write_report
+
+    names = ", ".join(os.path.basename(name) if "://" not in name else name for name in inputs[:3])
+    title = names + (f" and {len(inputs) - 3} more" if len(inputs) > 3 else "")
+    with naming(path):
+        write_report(path, watch.estimator, watch, title="Report of " + title)

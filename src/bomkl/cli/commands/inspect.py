@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bomkl.cli.options import printable
+from bomkl.cli.messages import printable
 from bomkl.cli.output import json_text, print_result, short_name
 from bomkl.cli.rows import ModelPath, valid_notes
 

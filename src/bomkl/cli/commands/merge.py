@@ -8,8 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from bomkl._support.files import locked
-from bomkl.cli.options import check_output
-from bomkl.cli.output import print_result
+from bomkl.cli.output import check_output, print_result
 
 
 def merge(

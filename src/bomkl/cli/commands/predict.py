@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from bomkl.cli.options import EXIT_USAGE, PipeOptions, RowOptions, UsageError, check_output, fail
-from bomkl.cli.output import Output, ProgressTable, json_text, plain, writing
+from bomkl.cli.messages import EXIT_USAGE, UsageError, fail
+from bomkl.cli.options import PipeOptions, RowOptions
+from bomkl.cli.output import Output, ProgressTable, check_output, json_text, plain, writing
 from bomkl.cli.rows import (
     FromOption,
     Inputs,

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from bomkl.cli.commands.evaluate import evaluate
-from bomkl.cli.options import AlgorithmOptions, PipeOptions, RowOptions, say
+from bomkl.cli.messages import say
+from bomkl.cli.options import AlgorithmOptions, PipeOptions, RowOptions
 from bomkl.cli.rows import FromOption, OptionalInputs
 
 

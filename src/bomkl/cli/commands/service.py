@@ -12,7 +12,9 @@ from typing import Annotated
 import typer
 
 from bomkl._support.extras import install_hint
-from bomkl.cli.options import EXIT_FAILED, RowOptions, UsageError, check_output, fail
+from bomkl.cli.messages import EXIT_FAILED, UsageError, fail
+from bomkl.cli.options import RowOptions
+from bomkl.cli.output import check_output
 from bomkl.cli.rows import FromOption
 from bomkl.cli.settings import stream_arguments
 

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from bomkl._support.files import locked
-from bomkl.cli.options import AlgorithmOptions, PipeOptions, RowOptions, UsageError, check_output, say
-from bomkl.cli.output import ProgressTable
+from bomkl.cli.messages import UsageError, say
+from bomkl.cli.options import AlgorithmOptions, PipeOptions, RowOptions
+from bomkl.cli.output import ProgressTable, check_output
 from bomkl.cli.rows import (
     FromOption,
     OptionalInputs,
