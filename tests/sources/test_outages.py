@@ -24,7 +24,7 @@ def test_what_was_fetched_ahead_outlives_the_broker(broker):
     source = open_source(SourceUrl(broker.url("rows"), tell=lambda line: None))
     source.seek({})
     found = source.poll(1024, 1.0)
-    source._ahead.result(10)
+    source._prefetched.result(10)
     broker.stop()
     found += source.poll(1024, 1.0)
     assert len(found) == 2048

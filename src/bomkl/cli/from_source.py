@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from bomkl._support.files import locked, replacing
 from bomkl.cli.messages import UsageError, say
 from bomkl.cli.options import PipeOptions
-from bomkl.cli.output import ProgressTable, json_text, print_result
+from bomkl.cli.output import ProgressTable, prediction_text, print_result
 from bomkl.cli.rows import open_for_learning, open_for_predicting, schema_of, valid_notes
 from bomkl.cli.settings import RunSettings
 from bomkl.cli.signals import Deferred, Stopped
@@ -103,7 +103,7 @@ def predict_from(
                 used = records.used(len(values))
                 if publisher is None:
                     for value in values:
-                        print_result(json_text({kind.removesuffix("s"): value}))
+                        print_result(prediction_text(value, kind))
                 else:
                     publisher.publish(used, values, repeat(learned))
                     save()

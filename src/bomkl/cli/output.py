@@ -36,6 +36,17 @@ def json_text(value: Any) -> str:
     return json.dumps(plain(value), allow_nan=False)
 
 
+def prediction_text(value: Any, kind: str) -> str:
+    """Write a prediction as JSON: one label or number, or several by class.
+
+    Examples
+    --------
+    >>> prediction_text("yes", "labels"), prediction_text({"no": 0.25, "yes": 0.75}, "probabilities")
+    ('{"label": "yes"}', '{"probabilities": {"no": 0.25, "yes": 0.75}}')
+    """
+    return json_text({kind if isinstance(value, dict) else kind.removesuffix("s"): value})
+
+
 def plain(value: Any) -> Any:
     """Turn a value into what JSON has; anything else becomes its text."""
     if hasattr(value, "tolist"):  # NumPy's numbers and arrays

@@ -9,7 +9,7 @@ import typer
 
 from bomkl.cli.messages import EXIT_USAGE, UsageError, fail
 from bomkl.cli.options import PipeOptions, RowOptions
-from bomkl.cli.output import Output, ProgressTable, check_output, json_text, plain, writing
+from bomkl.cli.output import Output, ProgressTable, check_output, json_text, plain, prediction_text, writing
 from bomkl.cli.rows import (
     FromOption,
     Inputs,
@@ -88,8 +88,7 @@ def predict(
 
 def _line(row: Any, kind: str, names: list[str], as_json: bool) -> str:
     if as_json:
-        value = dict(zip(names, row, strict=True)) if isinstance(row, list) else row
-        return json_text({"label" if kind == "labels" else kind.removesuffix("s") if not names else kind: value}) + "\n"
+        return prediction_text(dict(zip(names, row, strict=True)) if isinstance(row, list) else row, kind) + "\n"
     return ("\t".join(map(str, row)) if isinstance(row, list) else str(row)) + "\n"
 
 
