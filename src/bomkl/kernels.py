@@ -20,6 +20,12 @@ Matrix = NDArray[np.float64]
 _NARROWEST, _WIDEST = 1e-150, 1e150  # whose squares, and one over them, are numbers
 
 
+def _check_width(owner: str, name: str, value: Any) -> None:
+    check_positive(owner, name, value)
+    if not _NARROWEST <= value <= _WIDEST:
+        raise parameter_error(owner, name, f"from {_NARROWEST} to {_WIDEST}", value)
+
+
 def squared_distances(X: Matrix, Z: Matrix) -> Matrix:
     """Squared Euclidean distance of every row of X to every row of Z, free of cancellation."""
     return np.stack([((X - z) ** 2).sum(axis=1) for z in Z], axis=1) if len(Z) else np.zeros((len(X), 0))
@@ -123,10 +129,7 @@ class _DistanceKernel(Kernel):
     sigma: float = 1.0
 
     def __post_init__(self) -> None:
-        owner = type(self).__name__
-        check_positive(owner, "sigma", self.sigma)
-        if not _NARROWEST <= self.sigma <= _WIDEST:
-            raise parameter_error(owner, "sigma", f"from {_NARROWEST} to {_WIDEST}", self.sigma)
+        _check_width(type(self).__name__, "sigma", self.sigma)
 
 
 @dataclass(frozen=True)
@@ -255,9 +258,7 @@ class Laplacian(Kernel):
     gamma: float = 1.0
 
     def __post_init__(self) -> None:
-        check_positive("Laplacian", "gamma", self.gamma)
-        if not _NARROWEST <= self.gamma <= _WIDEST:
-            raise parameter_error("Laplacian", "gamma", f"from {_NARROWEST} to {_WIDEST}", self.gamma)
+        _check_width("Laplacian", "gamma", self.gamma)
 
     def _matrix(self, X: Matrix, Z: Matrix) -> Matrix:
         distances = [np.abs(X - z).sum(axis=1) for z in Z]

@@ -95,7 +95,7 @@ def _typed(y: Any, name: str) -> Any:
 
 
 def _without_gaps(y: Any) -> Any:
-    """Give a pandas column that could have gaps, but has none, its plain type: scikit-learn would make it floats."""
+    """Give a nullable pandas column without missing values its plain type: scikit-learn would make it floats."""
     plain = getattr(getattr(y, "dtype", None), "numpy_dtype", None)
     if plain is None or plain.kind not in "biuf" or not hasattr(y, "isna") or y.isna().any():
         return y

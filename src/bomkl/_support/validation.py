@@ -152,7 +152,7 @@ def _not_finite_error(X: Any, allow_nan: bool) -> ValueError | None:
 
 
 def _text_error(X: Any) -> ValueError | None:
-    """Make the error of the first cell that is a text and no number; None where no cell is."""
+    """Make the error of the first cell that is a string and no number; None where no cell is."""
     import numpy as np
 
     cells = np.asarray(X, dtype=object)

@@ -34,8 +34,8 @@ ToOption = Annotated[
     str | None, typer.Option("--to", help="With --from: topic or stream to publish predictions to.", metavar="URL")
 ]
 ModelPath = Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")]
-# Texts that people take for numbers or dates, and how to write them so that they are
-_ODD_TEXTS = {
+# Strings that people take for numbers or dates, and how to write them so that they are
+_ODD_STRINGS = {
     r"[-+]?[$€£]?\s?\d{1,3}([.,' ]?\d{3})*([.,]\d+)?\s?[%$€£]?": "numbers, write them as 1234.5",
     r"(\d{1,2}[./-]\d{1,2}[./-]\d{4}|\d{4}/\d{1,2}/\d{1,2})([ T]\d.*)?": "dates, write them as 2024-02-29T12:00",
 }
@@ -179,13 +179,13 @@ def valid_notes(path: str) -> Iterator[None]:
         raise ValueError(f"{path}: what it says about its training cannot be read: {str(error)[:200]!r}") from error
 
 
-def report_odd_texts(estimator: Any) -> None:
-    """Say which columns were learned as texts though they look like numbers or dates in another notation."""
+def report_odd_strings(estimator: Any) -> None:
+    """Say which columns were learned as strings though they look like numbers or dates in another notation."""
     encoder = getattr(estimator, "encoder_", None)
     if encoder is None:
         return
     for name, text in encoder.first_categories().items():
-        for pattern, advice in _ODD_TEXTS.items():
+        for pattern, advice in _ODD_STRINGS.items():
             if (
                 name not in (encoder.types or {})
                 and re.fullmatch(pattern, text)

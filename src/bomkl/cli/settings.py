@@ -57,8 +57,8 @@ class RunSettings:
         with usage():
             estimator = make_estimator(self.algorithm, self.budget)
             estimator.set_params(random_state=self.seed)
-            if texts := self._text_columns():
-                estimator.set_params(types=dict.fromkeys(texts, "category"))
+            if strings := self._string_columns():
+                estimator.set_params(types=dict.fromkeys(strings, "category"))
             if "new_columns" in self.rows and hasattr(estimator, "new_columns"):
                 estimator.set_params(new_columns=self.rows["new_columns"])
             for name, text in self.parameters.items():
@@ -68,8 +68,8 @@ class RunSettings:
                 estimator._kernel_list()
         return estimator
 
-    def _text_columns(self) -> list[str]:
-        """Columns of features that hold texts, whatever they look like."""
+    def _string_columns(self) -> list[str]:
+        """Columns of features that hold strings, whatever they look like."""
         others = {self.rows.get("label", "label"), self.rows.get("weight"), *self.rows.get("ignore", ())}
         return [name for name in self.rows.get("strings", ()) if name not in others]
 

@@ -53,7 +53,8 @@ class Runner(ABC):
                 yield i, result
             idle = 0 if len(left) < before else idle + 1
             if idle == _IDLE_ATTEMPTS:
-                with named(next(iter(left.values()))[1][0], self.place(next(iter(left.values()))[1][0])):
+                _, (partition, *_), _ = next(iter(left.values()))
+                with named(partition, self.place(partition)):
                     raise ValueError(
                         "workers died again and again while they worked on it, most likely because memory ran out. Use "
                         "smaller partitions, fewer workers, or workers with more memory."

@@ -69,11 +69,8 @@ class RowWatch:
         """Count some rows."""
         cells = _cells(X)
         for name in list(cells)[:MOST_COLUMNS]:
-            column = self.columns.setdefault(name, _Column()) if len(self.columns) < MOST_COLUMNS else None
-            if column is None:
-                column = self.columns.get(name)
-            if column is not None:
-                self._count(column, cells[name], errors)
+            if name in self.columns or len(self.columns) < MOST_COLUMNS:
+                self._count(self.columns.setdefault(name, _Column()), cells[name], errors)
         self._note_odd(cells, y, margins, errors)
         self.rows += len(y)
         self.errors += float(errors.sum())
@@ -169,7 +166,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _key(value: Any) -> Any:
-    """Give a value as it is counted: texts as they are, None where it is missing."""
+    """Give a value as it is counted: strings as they are, None where it is missing."""
     if type(value) is str:
         return value or None
     return None if _is_missing(value) else str(value)

@@ -82,7 +82,7 @@ def weights_of(w: Any, n_rows: int) -> list[float] | None:
 
 
 def _float(value: Any) -> float:
-    """Read a number; NaN for what is none, and for texts that look like one."""
+    """Read a number; NaN for what is none, and for strings that look like one."""
     try:
         return math.nan if isinstance(value, str | bytes) else float(value)
     except (TypeError, ValueError, OverflowError):

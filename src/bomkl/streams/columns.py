@@ -45,7 +45,7 @@ def first_value(cells: Cells) -> int | None:
 def decide_column(column: Column, cells: Cells, options: StreamOptions, typed: bool) -> Column:
     """Tell from its first value what a column of a table holds: so blocks of any size agree.
 
-    In a format without types, texts may be numbers.
+    In a format without types, strings may be numbers.
     """
     row = first_value(cells)
     if column.kind != "unknown" or row is None:

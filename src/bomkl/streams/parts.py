@@ -193,7 +193,7 @@ class Table:
     """Rows with named columns (CSV, JSON lines, Arrow). A cell is a string, a number, a bool or None.
 
     `ragged` tables (JSON lines) may lack a column in a whole part; its cells are missing then. In `typed` tables, a
-    text is a text, even if it looks like a number.
+    string is a string, even if it looks like a number.
     """
 
     file: str

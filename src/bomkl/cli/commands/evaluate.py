@@ -17,7 +17,7 @@ from bomkl.cli.rows import (
     OptionalInputs,
     check_inputs,
     open_for_learning,
-    report_odd_texts,
+    report_odd_strings,
     report_skipped,
 )
 from bomkl.cli.run import check_classes, classes_of
@@ -90,7 +90,7 @@ def evaluate(
     if broker is not None:
         broker.close()
     report_skipped(stream)
-    report_odd_texts(estimator)
+    report_odd_strings(estimator)
     last = records[-1]
     if not json_lines:
         figures = {

@@ -16,7 +16,7 @@ from bomkl.cli.rows import (
     OptionalInputs,
     ToOption,
     check_inputs,
-    report_odd_texts,
+    report_odd_strings,
     report_skipped,
 )
 from bomkl.cli.run import Run, predictions_file
@@ -133,7 +133,7 @@ def train(
             pass
         if run is not None:
             report_skipped(run.stream)
-            report_odd_texts(run.validation.estimator)
+            report_odd_strings(run.validation.estimator)
         if signals.received:
             _say_stopped(run, output)
             sys.exit(128 + signals.received)
