@@ -17,14 +17,14 @@ class Clock:
 def test_a_request_that_comes_alone_is_written_at_once():
     waiting = Waiting(Clock())
     assert waiting.add(rows())
-    assert waiting.is_due(learning=False, care=False) == 0.0
+    assert waiting.due_in(learning=False, predicting=False) == 0.0
 
 
 def test_rows_that_come_while_the_model_learns_are_one_group():
     waiting = Waiting(Clock())
     assert [waiting.add(rows()) for _ in range(3)] == [True, False, False]
-    assert waiting.is_due(learning=True, care=False) is None
-    assert waiting.is_due(learning=False, care=False) == 0.0
+    assert waiting.due_in(learning=True, predicting=False) is None
+    assert waiting.due_in(learning=False, predicting=False) == 0.0
     assert len(waiting.take()) == 3
     assert not waiting
 
@@ -36,23 +36,23 @@ def test_a_group_waits_a_moment_for_those_who_were_answered_just_now():
         waiting.add(rows())
     waiting.take()
     waiting.add(rows())
-    assert 0 < waiting.is_due(learning=False, care=False) <= 0.002
+    assert 0 < waiting.due_in(learning=False, predicting=False) <= 0.002
     waiting.add(rows())
     assert waiting.add(rows())
-    assert waiting.is_due(learning=False, care=False) == 0.0
+    assert waiting.due_in(learning=False, predicting=False) == 0.0
     waiting.take()
     waiting.add(rows())
     clock.now += 1.0
-    assert waiting.is_due(learning=False, care=False) == 0.0
+    assert waiting.due_in(learning=False, predicting=False) == 0.0
 
 
 def test_while_predictions_come_rows_wait_for_others():
     clock = Clock()
     waiting = Waiting(clock)
     waiting.add(rows())
-    assert 0.01 < waiting.is_due(learning=False, care=True) <= 0.02
+    assert 0.01 < waiting.due_in(learning=False, predicting=True) <= 0.02
     clock.now += 1.0
-    assert waiting.is_due(learning=False, care=True) == 0.0
+    assert waiting.due_in(learning=False, predicting=True) == 0.0
 
 
 def test_predictions_and_many_rows_do_not_wait():
@@ -60,13 +60,13 @@ def test_predictions_and_many_rows_do_not_wait():
         waiting = Waiting(Clock())
         waiting.add(rows())
         assert waiting.add(work)
-        assert waiting.is_due(learning=True, care=True) == 0.0
+        assert waiting.due_in(learning=True, predicting=True) == 0.0
     waiting = Waiting(Clock())
     for _ in range(9):
         waiting.add(rows(MICRO_BATCH))
     assert [len(waiting.take()) for _ in range(3)] == [4, 4, 1]
     waiting.add(rows())
-    assert waiting.is_due(learning=True, care=False) is None
+    assert waiting.due_in(learning=True, predicting=False) is None
 
 
 def test_two_groups_that_take_turns_become_one():
@@ -80,10 +80,10 @@ def test_two_groups_that_take_turns_become_one():
         waiting.add(rows())
     clock.now += 0.002
     waiting.has_learned()
-    assert 0.004 < waiting.is_due(learning=False, care=False) <= 0.005
+    assert 0.004 < waiting.due_in(learning=False, predicting=False) <= 0.005
     for _ in range(2):
         waiting.add(rows())
-    assert waiting.is_due(learning=False, care=False) == 0.0
+    assert waiting.due_in(learning=False, predicting=False) == 0.0
     assert len(waiting.take()) == 5
 
 
@@ -96,10 +96,10 @@ def test_nobody_waits_long_for_clients_that_have_gone():
     clock.now += 60.0
     waiting.has_learned()
     waiting.add(rows())
-    assert 0 < waiting.is_due(learning=False, care=False) < 0.021
+    assert 0 < waiting.due_in(learning=False, predicting=False) < 0.021
     clock.now += 0.021
-    assert waiting.is_due(learning=False, care=False) == 0.0
+    assert waiting.due_in(learning=False, predicting=False) == 0.0
     waiting.take()
     waiting.has_learned()
     waiting.add(rows())
-    assert waiting.is_due(learning=False, care=False) == 0.0
+    assert waiting.due_in(learning=False, predicting=False) == 0.0

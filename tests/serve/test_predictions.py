@@ -118,7 +118,7 @@ def test_rows_wait_for_others_only_while_predictions_come(serving, stream):
         client.learn(rows[:20], labels[:20])
         client.ask("/v1/predict", {"row": rows[0]})
         time.sleep(0.3)
-        assert not client.service._care()
+        assert not client.service._is_predicting()
 
 
 def test_the_service_has_a_report_of_its_model(serving, stream):

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from bomkl.serve.model.learner import MICRO_BATCH
 from bomkl.serve.requests.work import Work
 
-_CARE = 0.02  # seconds that rows wait for others while predictions come, which learning takes time from
-_PATIENCE = 0.002, 0.02  # least and most seconds that they wait otherwise for clients that were answered just now
+_WAIT_WHILE_PREDICTING = 0.02  # seconds that rows wait for others: learning takes time from predictions
+_LEAST_WAIT, _MOST_WAIT = 0.002, 0.02  # seconds that they wait otherwise, for clients that were answered just now
 _MOST_ROWS = 4 * MICRO_BATCH  # of a group
 
 
@@ -33,7 +33,7 @@ class Waiting:
         self._clock, self._since, self._rows, self._urgent = clock, 0.0, 0, False
         self._expected = 1  # requests that the next group may have
         self._begun = self._free = 0.0  # when the last group was taken, and when it had been learned
-        self._patience = _PATIENCE[0]
+        self._wait = _LEAST_WAIT
 
     def __bool__(self) -> bool:
         """Whether any wait."""
@@ -48,22 +48,22 @@ class Waiting:
         self._urgent = self._urgent or work.labels is None  # someone waits for a prediction
         return len(self._works) in (1, self._expected) or self._urgent or self._rows >= MICRO_BATCH
 
-    def is_due(self, learning: bool, care: bool) -> float | None:
-        """Tell in how many seconds to write; None if the model has to come to an end first."""
+    def due_in(self, learning: bool, predicting: bool) -> float | None:
+        """Seconds until the requests are to be written; None as long as the model learns."""
         if self._urgent or self._rows >= MICRO_BATCH:
             return 0.0
         if learning:
             return None
-        if care:
-            return max(self._since + _CARE - self._clock(), 0.0)
+        if predicting:
+            return max(self._since + _WAIT_WHILE_PREDICTING - self._clock(), 0.0)
         if len(self._works) >= self._expected:
             return 0.0
-        return max(max(self._since, self._free) + self._patience - self._clock(), 0.0)
+        return max(max(self._since, self._free) + self._wait - self._clock(), 0.0)
 
     def has_learned(self) -> None:
         """Note that the model has learned all that was taken out, and that its clients are answered."""
         self._free = self._clock()
-        self._patience = min(max(self._free - self._begun, _PATIENCE[0]), _PATIENCE[1])
+        self._wait = min(max(self._free - self._begun, _LEAST_WAIT), _MOST_WAIT)
         self._expected += len(self._works)
 
     def take(self) -> list[Work]:

@@ -43,7 +43,7 @@ from bomkl.tables.notices import TableWarning
 
 _TICK = 0.5  # seconds between looks at rows that wait too long for their label
 _SECONDS_BETWEEN_SNAPSHOTS = 10.0
-_SECONDS_OF_CARE = 0.2  # after a prediction, for which rows wait for others and are learned in small groups
+_PREDICTING_SECONDS = 0.2  # after a prediction: more may come, so rows wait for others and are learned in small groups
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class Service:
         future: asyncio.Future[Any] = self._loop.create_future()
         work.waiters.append(future)
         with self._lock:
-            self._take_on(work)
+            self._accept(work)
             self._unsettled.add(future)
             if self._to_log.add(work):
                 self._log_wakes.notify()
@@ -165,14 +165,14 @@ class Service:
             await self.submit(work)
             return await self._predictor.predict(work)
         with self._lock:
-            self._take_on(work)
+            self._accept(work)
         try:
             return await self._predictor.predict(work)
         finally:
             with self._lock:
                 self.queued -= work.size
 
-    def _take_on(self, work: Work) -> None:
+    def _accept(self, work: Work) -> None:
         self._refuse_if_down()
         if self.queued and self.queued + work.size > self.settings.most_queued:
             raise RefusedError(429, f"{self.queued} rows are waiting already. Try again later.", retry_after=1)
@@ -247,10 +247,10 @@ class Service:
                 batch = self._next_group()
                 replies = dict(self._replies)
                 done = self._stopping and not batch
-            tend = time.monotonic() - looked > _TICK
-            if batch or replies or tend:
-                self._transact(batch, replies, tend)
-                looked = time.monotonic() if tend else looked
+            clean_up = time.monotonic() - looked > _TICK
+            if batch or replies or clean_up:
+                self._transact(batch, replies, clean_up)
+                looked = time.monotonic() if clean_up else looked
             if done or self.failed:
                 break
         with self._lock:
@@ -261,7 +261,7 @@ class Service:
         """Wait for requests to write, for as long as it takes until the log wants to be looked at."""
         end = time.monotonic() + _TICK
         while not (self._stopping or self.failed):
-            due = self._to_log.is_due(self._learning > 0, self._care()) if self._to_log else None
+            due = self._to_log.due_in(self._learning > 0, self._is_predicting()) if self._to_log else None
             left = end - time.monotonic()
             if due == 0.0:
                 break
@@ -270,7 +270,7 @@ class Service:
             self._log_wakes.wait(left if due is None else min(due, left))
         return self._to_log.take()
 
-    def _transact(self, batch: list[Work], replies: dict[int, Any], tend: bool) -> None:
+    def _transact(self, batch: list[Work], replies: dict[int, Any], clean_up: bool) -> None:
         """Write to the log what waits for it, all in one commit."""
         outcomes: list[tuple[list[asyncio.Future[Any]], Any]] = []
         stored: list[Work] = []
@@ -291,8 +291,8 @@ class Service:
                     outcomes.append((work.waiters, reply))
             for seq, reply in replies.items():
                 self._log.set_reply(seq, reply)
-            if tend:
-                self._tend()
+            if clean_up:
+                self._clean_up()
             self.ledger.commit()
         except sqlite3.Error as error:
             self._undo(stored)
@@ -321,7 +321,7 @@ class Service:
                 if work.entry is not None:
                     self._unstored.pop(work.entry.seq, None)
 
-    def _tend(self) -> None:
+    def _clean_up(self) -> None:
         """Forget rows that waited too long, and entries of the log that are not kept."""
         self.ledger.expire(self.ledger.now() - self.settings.label_timeout)
         if self._prune_through and self._log.prune(self._prune_through):
@@ -406,14 +406,14 @@ class Service:
                 self._log_wakes.notify()
         self._settle(outcomes)
 
-    def _care(self) -> bool:
+    def _is_predicting(self) -> bool:
         """Whether predictions come."""
-        return time.monotonic() - self._predicted < _SECONDS_OF_CARE
+        return time.monotonic() - self._predicted < _PREDICTING_SECONDS
 
     def _between_parts(self) -> int:
         """Answer what waits, and tell how many rows to learn before looking again."""
         self._read_model()
-        return MICRO_BATCH if self._care() else BULK_BATCH
+        return MICRO_BATCH if self._is_predicting() else BULK_BATCH
 
     def _read_model(self) -> None:
         """Answer everything that only reads the model and waits now."""
