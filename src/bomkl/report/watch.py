@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
+from bomkl.tables.cells import is_gap
 from bomkl.tables.frames import is_table, read_table
 
 Float = NDArray[np.float64]
@@ -161,21 +162,15 @@ def _cells(X: Any) -> dict[Any, Any]:
     return {f"column {at}": dense[:, at] for at in range(dense.shape[1])}
 
 
-def _is_missing(value: Any) -> bool:
-    return value is None or value != value or value == ""
-
-
 def _key(value: Any) -> Any:
     """Give a value as it is counted: strings as they are, None where it is missing."""
-    if type(value) is str:
-        return value or None
-    return None if _is_missing(value) else str(value)
+    return None if is_gap(value) else str(value)
 
 
 def _text(value: Any) -> str:
     if isinstance(value, float | np.floating):
         return f"{value:.4g}"
-    text = "missing" if _is_missing(value) else str(value)
+    text = "missing" if is_gap(value) else str(value)
     return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
 
 

@@ -8,33 +8,14 @@ soon, and those from a fast one in large blocks.
 from __future__ import annotations
 
 import io
-import os
 import threading
 from collections import deque
 from collections.abc import Callable
 from time import monotonic
-from typing import Any
 
 BURST = 1 << 20  # bytes at which a burst ends
 _CHUNK = 1 << 16  # bytes read at a time: what a pipe holds on Linux
 _AHEAD = 4 * BURST  # bytes read ahead of what is used
-
-
-class Pipe(io.RawIOBase):
-    """Standard input by its descriptor: reading gives what is there, and no lock is left behind at exit."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def readable(self) -> bool:
-        """Tell that it can be read."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Read what is there, waiting only where that is nothing."""
-        data = os.read(self._descriptor, len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
 
 
 class LiveFile:

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from bomkl._support.extras import install_hint
 from bomkl.streams.errors import StreamError
-from bomkl.streams.live import LiveFile, Pipe
+from bomkl.streams.live import LiveFile
 
 STDIN = "-"
 MAGIC_NUMBERS: dict[bytes, str] = {}  # what files of binary formats begin with; `register_format` fills it
@@ -138,7 +138,7 @@ def _opened_pipe(raw: Any, name: str, flush_seconds: float) -> tuple[LiveFile, b
 
 def _raw_pipe(raw: Any) -> Any:
     try:
-        return Pipe(raw.fileno())
+        return io.FileIO(raw.fileno(), closefd=False)  # gives what is there, and leaves no lock behind at exit
     except (OSError, AttributeError):  # something that only looks like a file
         return raw
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from bomkl import modelfile
 from bomkl.serve.errors import LogError
-from bomkl.serve.folder.snapshots import Snapshot, Snapshots, same_model
+from bomkl.serve.folder.snapshots import Snapshot, Snapshots
 from bomkl.serve.folder.start import base, stored_columns
 from bomkl.serve.model.learner import Learner
 from bomkl.serve.storage.log import Log
@@ -104,7 +103,7 @@ class Replay:
             return str(error)
         if not hasattr(self.learner.estimator, "score_and_learn"):
             return None if read.monitor.rows == 0 else "it has rows that the log has not"
-        with tempfile.TemporaryDirectory() as scratch:
-            if not same_model(read.estimator, self.learner.estimator, scratch):
-                return "its model differs from that of the log"
+        one, other = (modelfile.to_bytes(modelfile.Model(each.estimator)) for each in (read, self.learner))
+        if one != other:
+            return "its model differs from that of the log"
         return None if read.monitor.figures() == self.learner.monitor.figures() else "its figures differ from the log's"

@@ -8,7 +8,6 @@ import os
 import re
 import sys
 from dataclasses import dataclass
-from typing import Any
 
 from bomkl import modelfile
 from bomkl.serve.errors import LogError
@@ -117,15 +116,3 @@ class Snapshots:
                 with contextlib.suppress(OSError):
                     os.unlink(snapshot.path)
         return 0 if keep_rows is None else min(base.seq, snapshots[-_NEWEST_KEPT:][0].seq)
-
-
-def same_model(one: Any, other: Any, folder: str) -> bool:
-    """Tell whether two estimators are the same bit for bit, by their model files."""
-    contents = []
-    for number, estimator in enumerate((one, other)):
-        path = os.path.join(folder, f"{number}.bomkl")
-        modelfile.save(estimator, path)
-        with open(path, "rb") as file:
-            contents.append(file.read())
-        os.unlink(path)
-    return contents[0] == contents[1]
