@@ -15,6 +15,7 @@ import pandas as pd
 from river import checks, stream
 
 from bomkl import auto, budget, river
+from bomkl.budget.growth import with_another_class
 from bomkl.kernels import Gaussian, Linear, Polynomial
 from bomkl.learners import BOGD, BPAS, NOGD, PA, RBP, SPA, Forgetron, Perceptron, Projectron
 from bomkl.tables.notices import TableWarning
@@ -60,7 +61,7 @@ def test_a_new_class_changes_nothing_that_was_learned(learner):
         assert after.shape[1] == len(model._labels)
     grown = river.BudgetMKLClassifier(KERNELS, learner, budget=12, seed=5)
     grown.learn_many(frame, pd.Series(y))
-    margins = grown._model._with_another_class().decision_function(grown._columns.rows(frame))
+    margins = with_another_class(grown._model).decision_function(grown._columns.rows(frame))
     np.testing.assert_allclose(margins, np.column_stack([-before, before, np.zeros(len(X))]), rtol=1e-9, atol=1e-9)
 
 

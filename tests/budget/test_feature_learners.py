@@ -13,6 +13,7 @@ from sklearn.datasets import make_moons
 
 from bomkl import BudgetMKLClassifier, BudgetMKLRegressor, merge, paper
 from bomkl._core import NotFiniteError
+from bomkl.budget.growth import with_another_class
 from bomkl.combiners import Hedge, Uniform
 from bomkl.kernels import Cauchy, Cosine, Exponential, Gaussian, Laplacian, Linear, Polynomial, paper_gaussians
 from bomkl.learners import FOGD, NOGD
@@ -273,7 +274,7 @@ def test_river_grows_classes_and_columns(case):
         model.learn_one(dict(zip("abc", row, strict=True)), t % 2)
     expected = BudgetMKLClassifier(kernels, **settings, random_state=5)
     expected.partial_fit(np.pad(X, ((0, 0), (0, 5))), np.arange(60) % 2)
-    grown = model._model._with_another_class()
+    grown = with_another_class(model._model)
     rows = np.pad(X, ((0, 0), (0, 5)))
     before = expected.decision_function(rows)
     assert_allclose(grown.decision_function(rows), np.column_stack([-before, before, 0 * before]), atol=1e-12)

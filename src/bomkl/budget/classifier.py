@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,6 @@ from bomkl._estimators.labels import checked_classes, checked_labels
 from bomkl._estimators.online import OnlineClassifier
 from bomkl._support.validation import check_as_many, check_choice, check_class_weights, parameter_error
 from bomkl.budget.estimator import EngineEstimator
-from bomkl.budget.growth import with_another_class
 from bomkl.budget.per_row import LARGEST_WEIGHT, Float
 from bomkl.combiners import CLASSIFICATION_LOSSES, Combiner, Hedge
 from bomkl.learners import Learner
@@ -229,13 +228,6 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
         weights = self._weights(X, y, indices, sample_weight, whole_set)
         task, n_outputs = ("binary", 1) if n_classes == 2 else ("multiclass", n_classes)
         return self._learn_targets(X, indices, weights, first, shuffle, task, n_outputs)
-
-    def _with_another_class(self) -> Self:
-        """Return a model with one more class, for which every row so far was an example of what it is not.
-
-        Classes are numbers from 0 on, and the new one is the next.
-        """
-        return with_another_class(self)
 
     def _label_number(self, y: Any, state: dict[str, Any]) -> int | None:
         """Place of a label among the classes; None where it has none, or cannot be looked up."""

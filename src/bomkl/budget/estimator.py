@@ -33,7 +33,6 @@ from bomkl._support.repr import ShowsState, State, bytes_text, mistakes_text, to
 from bomkl._support.row_order import note_order
 from bomkl._support.validation import check_bool, check_choice, check_count, check_kept, parameter_error, thread_count
 from bomkl.budget.config import TASKS, KernelCalls, combiner_record, kernel_name, kernel_record, learner_record
-from bomkl.budget.growth import widened
 from bomkl.budget.parameters import check_parameters, kernel_list
 from bomkl.budget.per_row import Float, checked_weights, selection_deltas
 from bomkl.combiners import Combiner
@@ -343,12 +342,6 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
             return state["_engine"].score_one(x)
         except (TypeError, ValueError):
             return None
-
-    def _with_columns(self, n_columns: int) -> Self:
-        """Return a model with more columns, all zero in the rows stored so far, so that it predicts as before."""
-        if not hasattr(self, "_engine") or self.n_features_in_ == n_columns:
-            return self
-        return widened(self, n_columns)
 
     def _scores(self, X: Any, per_kernel: bool = False) -> Float:
         check_is_fitted(self)

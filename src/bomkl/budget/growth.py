@@ -13,6 +13,8 @@ Model = TypeVar("Model", bound=Any)
 
 def widened(model: Model, width: int) -> Model:
     """Give a model with more columns, all zero in the rows it has stored, so that it predicts as before."""
+    if not hasattr(model, "_engine") or model.n_features_in_ == width:
+        return model
     state = model.__getstate__()
     learned = copy.deepcopy(state["_engine"])
     if "rows" in learned["engine"]:  # rows without their zeros stay as they are
@@ -23,6 +25,7 @@ def widened(model: Model, width: int) -> Model:
 def with_another_class(model: Model) -> Model:
     """Give a classifier with one more class, for which every row so far was an example of what it is not.
 
+    Classes are numbers from 0 on, and the new one is the next.
     Two classes share one function, whose negative is the function of the first; from three on each has its own.
     """
     state = model.__getstate__()

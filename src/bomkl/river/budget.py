@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bomkl import budget as estimators
+from bomkl.budget.growth import widened, with_another_class
 from bomkl.combiners import Combiner
 from bomkl.learners import Learner
 from bomkl.river.base import RiverClassifier, RiverRegressor, Rows, is_row
@@ -92,7 +93,7 @@ class BudgetMKLClassifier(RiverClassifier):
             if label is not _END:
                 self._labels = [*self._labels, label]
                 if len(self._labels) > 2:
-                    self._model = self._model._with_another_class()
+                    self._model = with_another_class(self._model)
             start = stop
 
     def _chances(self, rows: Rows) -> Any:
@@ -190,4 +191,4 @@ def _scores(model: Any, rows: Rows) -> NDArray[np.float64]:
 
 def _widened(model: Any, rows: Rows) -> Any:
     """Give a model as many columns as rows of numbers have; those of a table do not change."""
-    return model if isinstance(rows, list) else model._with_columns(rows.shape[1])
+    return model if isinstance(rows, list) else widened(model, rows.shape[1])

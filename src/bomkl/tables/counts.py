@@ -74,7 +74,8 @@ class Counts:
             codes, new = column.values.codes(cells.values, [True] * table.n_rows)
             texts = {code: text for text, code in new.items()}
             found.append({texts.get(code, code): each for code, each in _by_code(codes, whole, encoder.target).items()})
-        return cls(_amounts(whole, encoder.target), found)
+        of_all = _by_code([0] * len(whole), whole, encoder.target).get(0, Amounts())
+        return cls(of_all, found)
 
     def add(self, other: Counts) -> None:
         """Add those of other rows that were counted with the same encoder."""
@@ -120,10 +121,6 @@ def _units(encoder: TableEncoder, y: Any) -> Whole:
     seen = encoder._learned.targets
     relative = (np.asarray(y, dtype=np.float64) - seen.shift) / _unit(seen)
     return np.clip(np.rint(relative), -_MOST, _MOST).astype(np.int64)
-
-
-def _amounts(whole: Whole, target: str | None) -> Amounts:
-    return _by_code([0] * len(whole), whole, target).get(0, Amounts())
 
 
 def _by_code(codes: list[int], whole: Whole, target: str | None) -> dict[int, Amounts]:

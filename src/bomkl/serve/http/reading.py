@@ -17,7 +17,6 @@ from pydantic_core import to_json
 from starlette.background import BackgroundTask
 
 from bomkl import __version__, modelfile
-from bomkl._support.change import as_of
 from bomkl.report import report_page
 from bomkl.serve.errors import RefusedError
 from bomkl.serve.http.answers import REFUSALS, JsonResponse, Problem, Replaying
@@ -71,7 +70,7 @@ def add_reading(app: FastAPI, service: Service, traffic: Traffic, feed: Feed | N
     )
     async def report() -> Response:
         """Return a page about the model after the last learned row: its error, its columns, what to do next."""
-        model = await service.read(lambda learner: _frozen(learner) if learner.fitted else None)
+        model = await service.read(lambda learner: learner.view.estimator if learner.fitted else None)
         if model is None:
             raise RefusedError(409, "The model has not learned from any row yet.")
         if not hasattr(model, "report"):
@@ -152,11 +151,6 @@ def _state(learner: Learner, service: Service, curves: bool) -> dict[str, Any]:
 
 
 _TASKS = {False: "classify", True: "regress"}
-
-
-def _frozen(learner: Learner) -> Any:
-    """Return the model as it is now, which later rows do not change."""
-    return as_of(learner.estimator, vars(learner.estimator))
 
 
 def _model_file(learner: Learner, folder: str) -> str | None:
