@@ -8,20 +8,11 @@ from typing import Any
 import numpy as np
 
 from bomkl.budget.config import kernel_name
+from bomkl.kernels import Kernel
 from bomkl.learners import FOGD
 from bomkl.onnx.graph import Graph
-from bomkl.onnx.kernels import StoredRows, is_exportable
+from bomkl.onnx.kernels import StoredRows
 from bomkl.onnx.sums import inner_products
-
-
-def refuse_callables(estimator: Any) -> None:
-    """Refuse a model with a kernel that is a Python function."""
-    for kernel in estimator.kernels_:
-        if not is_exportable(kernel):
-            raise ValueError(
-                f"The kernel {kernel_name(kernel)} is a Python function, which an ONNX model cannot hold. "
-                "Only the kernels of bomkl.kernels can be exported."
-            )
 
 
 def budget_scores(graph: Graph, estimator: Any) -> str:
@@ -29,7 +20,12 @@ def budget_scores(graph: Graph, estimator: Any) -> str:
 
     Kernels of weight zero and rows that only they use are left out.
     """
-    refuse_callables(estimator)
+    for kernel in estimator.kernels_:
+        if not isinstance(kernel, Kernel):
+            raise ValueError(
+                f"The kernel {kernel_name(kernel)} is a Python function, which an ONNX model cannot hold. "
+                "Only the kernels of bomkl.kernels can be exported."
+            )
     vote = getattr(estimator, "combination", "score") == "vote"
     part = _vote_of(estimator._dtype) if vote else _weighted_score
     if isinstance(estimator._learner(), FOGD):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bomkl.kernels import Kernel, KernelLike
+from bomkl.kernels import Kernel
 from bomkl.onnx.graph import Graph
 
 # Where the engine takes exp(x) as zero: a vanishing kernel must vanish in both, for its sign is a vote.
@@ -17,18 +17,6 @@ _VANISHES_BELOW = {np.dtype(np.float32): -124 * math.log(2), np.dtype(np.float64
 _COLUMNS_AT_A_TIME = 8
 _FARTHEST = 512.0  # widths of a kernel from the centre: by products, squared distances keep 1e-10 of a squared width
 _ROUNDING = 1e-14  # of the sum of many products, relative to the size of the products
-
-
-def is_exportable(kernel: KernelLike) -> bool:
-    """Whether ONNX can hold a kernel: those of `bomkl.kernels`, not Python functions.
-
-    Examples
-    --------
-    >>> from bomkl.kernels import Gaussian
-    >>> is_exportable(Gaussian()), is_exportable(lambda X, Z: X @ Z.T)
-    (True, False)
-    """
-    return isinstance(kernel, Kernel)
 
 
 class StoredRows:
@@ -49,10 +37,8 @@ class StoredRows:
         self._exact = stored.astype(np.float64)
         self._squared_distances: dict[bytes, str] = {}  # by the rows that are too far out for products
 
-    def kernel(self, kernel: KernelLike, used: NDArray[np.intp]) -> str:
+    def kernel(self, kernel: Kernel, used: NDArray[np.intp]) -> str:
         """Kernel values of every row with those of the stored rows that are in use."""
-        if not isinstance(kernel, Kernel):
-            raise TypeError(f"{kernel!r} is not a kernel of bomkl.kernels")
         return kernel.operators(_UsedRows(self, used))
 
     @cached_property

@@ -49,7 +49,8 @@ class Views:
             centred = graph.add("Sub", squares, graph.number(parts.square_means()))
             return graph.add("Mul", centred, graph.number(geometry.ROOT_HALF))
         if name == "codes":
-            return self._codes()
+            assert parts.coding is not None
+            return codes_of(graph, self._rows, parts.coding)
         base = name.removeprefix("relevant ")
         return graph.add("Mul", self[base], graph.number(parts.relevance[base].astype(np.float32)))
 
@@ -61,18 +62,10 @@ class Views:
         """Places among the sorted values of the column, looked up in the table of normal scores."""
         graph, parts = self._graph, self._geometry
         columns = list(parts.sorted_columns)
-        below, up_to = self._count("Less", columns), self._count("LessOrEqual", columns)
+        below, up_to = (_count(graph, self._rows, comparison, columns) for comparison in ("Less", "LessOrEqual"))
         scores = graph.add("Gather", graph.number(parts.score_table), graph.add("Add", below, up_to))
         centred = graph.add("Sub", scores, graph.number(parts.normal_mean))
         return graph.add("Div", centred, graph.number(parts.normal_deviation))
-
-    def _codes(self) -> str:
-        coding = self._geometry.coding
-        assert coding is not None
-        return codes_of(self._graph, self._rows, coding)
-
-    def _count(self, comparison: str, columns: list[Float]) -> str:
-        return _count(self._graph, self._rows, comparison, columns)
 
 
 def codes_of(graph: Graph, rows: str, coding: Coding) -> str:
