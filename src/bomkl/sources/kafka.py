@@ -6,6 +6,7 @@ names a file with such settings, one ``NAME=VALUE`` a line, for those that nobod
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,6 +18,9 @@ from bomkl.sources.base import Positions, Record, SourceError, SourceUrl
 _SETTINGS = ("group", "start", "settings")
 _SECONDS = 3.0  # for an answer of a broker that is there; a signal waits as long
 _WATCHED = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE, KafkaError._AUTHENTICATION)
+
+# What librdkafka would log: all that people need to know is told by `error_cb`
+_SILENT = logging.Logger("librdkafka", logging.CRITICAL + 1)
 
 
 def _configuration(url: SourceUrl) -> dict[str, Any]:
@@ -40,16 +44,6 @@ def _made(url: SourceUrl, kind: Any, configuration: dict[str, Any]) -> Any:
         return kind(configuration, logger=_SILENT)
     except (KafkaException, ValueError, TypeError) as error:
         raise SourceError(f"{url.shown}: {error}") from error
-
-
-class _Silent:
-    """What librdkafka would log: all that people need to know is told by `error_cb`."""
-
-    def log(self, *message: object) -> None:
-        """Drop it."""
-
-
-_SILENT = _Silent()
 
 
 class _Connection:
