@@ -1,16 +1,11 @@
 // The part of bomkl._core that the zero-tuning learner uses: functions on arrays, which they change in place.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/tuple.h>
-
-#include <stdexcept>
 
 #include "auto/rounds.hpp"
 #include "auto/row_model.hpp"
 #include "bindings/auto_arrays.hpp"
 
-namespace nb = nanobind;
-using namespace nb::literals;
+using namespace nanobind::literals;
 
 namespace bomkl {
 namespace {
@@ -18,10 +13,6 @@ namespace {
 const InstructionSet& (*chosen)() = nullptr;
 
 }  // namespace
-
-namespace automatic {
-const Primitives<float>& primitives();  // of this machine
-}
 
 const Primitives<float>& automatic::primitives() { return *chosen().single_precision; }
 
@@ -95,7 +86,7 @@ struct BlockOfRows {  // what the rows of a block add to one component
     int rank;
     In<double, 2> w, y;
     In<double, 1> weight;
-    int task;
+    Task task;
     SumsOfComponent sums;
     InOut<double, 2> scores;
 
@@ -105,18 +96,17 @@ struct BlockOfRows {  // what the rows of a block add to one component
                     y.shape(0) == n && y.shape(1) == outputs && weight.size() == n && scores.shape(0) == n &&
                     scores.shape(1) == outputs && sums.information.size() == triangle_size(rank) &&
                     sums.coarse.shape(0) == outputs && sums.coarse.shape(1) == std::size_t(rank) &&
-                    sums.fine.shape(0) == outputs && sums.fine.shape(1) == std::size_t(rank) && task >= 0 &&
-                    task <= int(Task::huber),
+                    sums.fine.shape(0) == outputs && sums.fine.shape(1) == std::size_t(rank),
                 "the arrays of a block do not fit together");
     }
 
     void add(const Primitives<float>& with, const float* features, std::size_t n, std::size_t width) const {
-        component_sums(with, features, int(n), width, rank, w.data(), int(w.shape(0)), y.data(), weight.data(), Task(task),
+        component_sums(with, features, int(n), width, rank, w.data(), int(w.shape(0)), y.data(), weight.data(), task,
                        sums.units, scores.data(), {sums.information.data(), sums.coarse.data(), sums.fine.data()});
     }
 };
 
-void bind_component_sums(In<float, 2> features, int rank, In<double, 2> w, In<double, 2> y, In<double, 1> weight, int task,
+void bind_component_sums(In<float, 2> features, int rank, In<double, 2> w, In<double, 2> y, In<double, 1> weight, Task task,
                          nb::tuple sums, InOut<double, 2> scores) {
     const BlockOfRows block{rank, w, y, weight, task, SumsOfComponent(sums), scores};
     block.check(features.shape(0), features.shape(1));
@@ -127,7 +117,7 @@ void bind_component_sums(In<float, 2> features, int rank, In<double, 2> w, In<do
 
 // Features and their sums in one call: threads that share rows out wait for each other between calls.
 void bind_kernel_sums(const FeatureMap& features, In<float, 2> x, In<double, 2> w, In<double, 2> y, In<double, 1> weight,
-                      int task, nb::tuple sums, InOut<double, 2> scores) {
+                      Task task, nb::tuple sums, InOut<double, 2> scores) {
     const BlockOfRows block{features.rank, w, y, weight, task, SumsOfComponent(sums), scores};
     const std::size_t n = x.shape(0), width = features.width();
     block.check(n, width);
@@ -140,20 +130,19 @@ void bind_kernel_sums(const FeatureMap& features, In<float, 2> x, In<double, 2> 
 }
 
 // S (n, components, outputs): for several classes with mean zero.
-void bind_combination_sums(CombinationState& c, In<double, 3> S, In<double, 2> y, In<double, 1> weight, int task,
+void bind_combination_sums(CombinationState& c, In<double, 3> S, In<double, 2> y, In<double, 1> weight, Task task,
                            nb::tuple sums, InOut<double, 2> out) {
     const auto coarse = nb::cast<InOut<std::int64_t, 1>>(sums[1]), fine = nb::cast<InOut<std::int64_t, 1>>(sums[2]);
     const std::size_t n = S.shape(0), m = S.shape(1), outputs = S.shape(2);
     const std::size_t size = combination_size(c.components, c.stacks);
     require(m == std::size_t(c.components) && outputs > 0 && y.shape(0) == n && y.shape(1) == outputs && weight.size() == n &&
-                out.shape(0) == n && out.shape(1) == outputs && coarse.size() == size && fine.size() == size && task >= 0 &&
-                task <= int(Task::huber),
+                out.shape(0) == n && out.shape(1) == outputs && coarse.size() == size && fine.size() == size,
             "the rows do not fit the combination");
     const Units units = units_of(nb::cast<int>(sums[0]));
-    Combiner combine(c.view(), int(outputs), Task(task));
+    Combiner combine(c.view(), int(outputs), task);
     nb::gil_scoped_release release;
-    combination_sums(combine, int(m), c.stacks, int(outputs), Task(task), S.data(), n, y.data(), weight.data(), units,
-                     out.data(), coarse.data(), fine.data());
+    combination_sums(combine, int(m), c.stacks, int(outputs), task, S.data(), n, y.data(), weight.data(), units, out.data(),
+                     coarse.data(), fine.data());
 }
 
 void bind_add_triangle(In<double, 2> matrix, In<std::int64_t, 1> triangle, int log_rows, InOut<double, 2> out) {

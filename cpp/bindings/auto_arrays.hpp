@@ -1,58 +1,90 @@
-// Arrays of Python as parts of the zero-tuning learner, after making sure that they fit together.
+// What the bindings of the zero-tuning learner share.
 #pragma once
 
-#include "auto/curve.hpp"
-#include "auto/features.hpp"
-#include "auto/views.hpp"
-#include "bindings/tree_arrays.hpp"
+#include <nanobind/stl/shared_ptr.h>
+
+#include <memory>
+#include <optional>
+
+#include "auto/model_parts.hpp"
+#include "bindings/arrays.hpp"
+
+// A task is a number in Python.
+template <>
+struct nanobind::detail::type_caster<bomkl::automatic::Task> {
+    NB_TYPE_CASTER(bomkl::automatic::Task, const_name("int"))
+
+    bool from_python(handle source, std::uint8_t flags, cleanup_list* cleanup) noexcept {
+        make_caster<int> number;
+        if (!number.from_python(source, flags, cleanup) || number.value < 0 ||
+            number.value > int(bomkl::automatic::Task::huber))
+            return false;
+        value = bomkl::automatic::Task(number.value);
+        return true;
+    }
+};
 
 namespace bomkl::automatic {
 
-inline Columns columns_of(const In<double, 1>& mean, const In<double, 1>& deviation, const In<double, 1>& middle, double common,
-                          const In<double, 2>& sorted, const In<double, 1>& table, const In<double, 1>& normal_mean,
-                          const In<double, 1>& normal_deviation, const In<float, 3>& axes,
-                          const In<float, 1>& relevance_standard, const In<float, 1>& relevance_normal, double clip, double far,
-                          int leading) {
-    const std::size_t d = mean.size();
-    require(deviation.size() == d && middle.size() == d && sorted.shape(0) == d && table.size() == 2 * sorted.shape(1) + 1 &&
-                normal_mean.size() == d && normal_deviation.size() == d && axes.shape(0) == 1 && axes.shape(1) == d &&
-                axes.shape(2) == kTile && relevance_standard.size() == d && relevance_normal.size() == d && leading >= 0 &&
-                leading <= kTile,
-            "the arrays of a geometry do not fit together");
-    return {int(d),
-            mean.data(),
-            deviation.data(),
-            middle.data(),
-            common,
-            sorted.data(),
-            sorted.shape(1),
-            table.data(),
-            normal_mean.data(),
-            normal_deviation.data(),
-            axes.data(),
-            relevance_standard.data(),
-            relevance_normal.data(),
-            clip,
-            far,
-            leading};
+const Primitives<float>& primitives();  // of this machine: auto.cpp
+
+// The interpreter is free while many rows are worked on. Few rows are added to blocks that others may be reading.
+class ReleaseForMany {
+public:
+    explicit ReleaseForMany(std::size_t rows, std::size_t many = kFewRows) {
+        if (rows >= many) release_.emplace();
+    }
+
+private:
+    std::optional<nb::gil_scoped_release> release_;
+};
+
+template <class T>
+std::shared_ptr<T> forked(const T& part) {
+    return std::make_shared<T>(part);
 }
 
-inline KernelMap kernel_map(int columns, std::string_view kernel, double scale, const In<float, 3>& landmarks,
-                            const In<float, 1>& norms, const In<float, 3>& whiten, int rank) {
-    const KernelValues values = AllPoolKernels::find(kernel);
-    require(values, "cpp/auto/pool_kernels.hpp has no kernel of that name");
-    require(landmarks.shape(1) == std::size_t(columns) && landmarks.shape(2) == kTile &&
-                norms.size() == landmarks.shape(0) * kTile && whiten.shape(2) == kTile && whiten.shape(1) <= norms.size() &&
-                rank >= 0 && std::size_t(rank) < whiten.shape(0) * kTile,
-            "the shapes of a kernel map do not fit together");
-    return {values,        scale, landmarks.data(),    norms.data(), int(whiten.shape(1)), int(landmarks.shape(0)), columns,
-            whiten.data(), rank,  int(whiten.shape(0))};
+template <class T>
+std::shared_ptr<T> apart(const T& part, nb::object) {
+    return std::make_shared<T>(part.apart());
 }
+
+inline std::shared_ptr<const void> kept(nb::object owner) { return std::make_shared<nb::object>(std::move(owner)); }
 
 inline Curve curve_of(const In<double, 1>& numbers) {
     require(numbers.size() == 6, "a curve has six numbers");
     const double* c = numbers.data();
     return {c[0], c[1], c[2], c[3], c[4], c[5]};
+}
+
+inline void require_coding(const In<double, 1>& cuts, const In<std::int64_t, 1>& starts, std::size_t columns) {
+    require(starts.size() == columns + 1, "the shapes of codes do not fit together");
+    for (std::size_t j = 0; j < columns; ++j)
+        require(
+            starts.data()[j] >= 0 && starts.data()[j] <= starts.data()[j + 1] && starts.data()[j + 1] - starts.data()[j] <= 255,
+            "a column has at most 255 cuts");
+    require(starts.data()[columns] <= std::int64_t(cuts.size()), "a column has cuts that are not there");
+}
+
+// ---------------------------------------------------------------- trees
+
+inline const Node* as_nodes(const In<std::int32_t, 2>& nodes) {
+    require(nodes.shape(1) == 2, "a node is two numbers");
+    return reinterpret_cast<const Node*>(nodes.data());
+}
+
+inline auto nodes_to_numpy(const std::vector<Node>& nodes) {
+    return copied(reinterpret_cast<const std::int32_t*>(nodes.data()), {nodes.size(), 2});
+}
+
+inline auto arrays_of(const BoostedTrees& trees) {
+    return nb::make_tuple(nodes_to_numpy(trees.nodes), to_numpy(trees.roots), to_numpy(trees.outputs), to_numpy(trees.values),
+                          to_numpy(trees.base));
+}
+
+// Whether trees use only so many columns, and only so many leaves.
+inline bool fit_columns(const TreeNodes& trees, std::size_t leaves, std::size_t columns) {
+    return sound(trees.nodes, trees.size, trees.roots, std::size_t(trees.trees), leaves, columns);
 }
 
 }  // namespace bomkl::automatic

@@ -1,19 +1,10 @@
 // The part of bomkl._core that learns the means of classes.
 #include "auto/class_means.hpp"
-
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-#include <nanobind/stl/shared_ptr.h>
+#include "bindings/auto_arrays.hpp"
 
 #include <cmath>
-#include <optional>
-#include <string>
 
-#include "bindings/to_numpy.hpp"
-#include "bindings/tree_arrays.hpp"
-
-namespace nb = nanobind;
-using namespace nb::literals;
+using namespace nanobind::literals;
 
 namespace bomkl {
 namespace {
@@ -25,8 +16,7 @@ auto scores(ClassMeans& model, In<double, 2> X, const double* y, const double* w
     const std::size_t n = X.shape(0), stride = kCloudShapes * model.classes();
     std::vector<double> out(n * stride);
     {
-        std::optional<nb::gil_scoped_release> release;
-        if (n > 1) release.emplace();
+        const ReleaseForMany release(n, 2);
         for (std::size_t t = 0; t < n; ++t) {
             const double* x = X.data() + t * model.columns();
             model.score(x, out.data() + t * stride);
@@ -49,7 +39,7 @@ auto learn(ClassMeans& model, In<double, 2> X, In<double, 1> y, In<double, 1> we
     return scores(model, X, y.data(), weight.data());
 }
 
-nb::dict arrays_of(const ClassMeans& model) {
+nb::dict learned_arrays(const ClassMeans& model) {
     nb::dict found;
     const CloudShape& shape = *model.shape;
     const auto add = [&](const char* name, const std::vector<double>& values) { found[name] = to_numpy(values); };
@@ -69,24 +59,26 @@ nb::dict arrays_of(const ClassMeans& model) {
     return found;
 }
 
-std::shared_ptr<ClassMeans> of_arrays(In<double, 1> counts, In<double, 2> means, In<double, 1> mean, In<double, 1> total,
-                                      In<double, 1> within, In<double, 1> origin, In<double, 1> per_unit, In<double, 1> axes,
-                                      In<double, 1> factor, In<double, 1> between, In<double, 1> weights, std::int64_t rows,
-                                      std::int64_t look_at) {
-    const std::size_t d = mean.size(), classes = counts.size();
-    require(means.shape(0) == classes && means.shape(1) == d && total.size() == d && within.size() == packed_size(d) &&
-                origin.size() == d && per_unit.size() == d && axes.size() == d && factor.size() == packed_size(d) &&
-                between.size() == kCloudShapes && weights.size() == 2,
-            "the arrays of class means do not fit together");
-    auto model = std::make_shared<ClassMeans>(d, 0);
-    const auto vector = [](const auto& array) { return std::vector<double>(array.data(), array.data() + array.size()); };
+// From what `learned_arrays` gives.
+std::shared_ptr<ClassMeans> of_arrays(nb::dict arrays) {
+    const std::size_t d = named<double, 1>(arrays, "mean").size();
+    const auto means = named<double, 2>(arrays, "means");
+    const auto numbers = [&](const char* name, std::size_t size) {
+        const auto array = named<double, 1>(arrays, name);
+        require(array.size() == size, "the arrays of class means do not fit together");
+        return vector_of(array);
+    };
+    require(means.shape(1) == d, "the arrays of class means do not fit together");
     auto shape = std::make_shared<CloudShape>();
-    shape->origin = vector(origin), shape->per_unit = vector(per_unit), shape->axes = vector(axes);
-    shape->factor = vector(factor);
-    std::copy_n(between.data(), kCloudShapes, shape->between.begin());
-    model->counts = vector(counts), model->means = vector(means), model->mean = vector(mean), model->total = vector(total);
-    model->within = vector(within), model->freedom = weights.data()[0], model->weights = weights.data()[1];
-    model->rows = rows, model->look_at = look_at;
+    shape->origin = numbers("origin", d), shape->per_unit = numbers("per_unit", d), shape->axes = numbers("axes", d);
+    shape->factor = numbers("factor", packed_size(d));
+    std::copy_n(numbers("between", kCloudShapes).begin(), kCloudShapes, shape->between.begin());
+    auto model = std::make_shared<ClassMeans>(d, 0);
+    model->counts = numbers("counts", means.shape(0)), model->means = vector_of(means);
+    model->mean = numbers("mean", d), model->total = numbers("total", d), model->within = numbers("within", packed_size(d));
+    const std::vector<double> weights = numbers("weights", 2);
+    model->freedom = weights[0], model->weights = weights[1];
+    model->rows = nb::cast<std::int64_t>(arrays["rows"]), model->look_at = nb::cast<std::int64_t>(arrays["look_at"]);
     model->shape = std::move(shape);
     model->derive();
     return model;
@@ -97,10 +89,9 @@ std::shared_ptr<ClassMeans> of_arrays(In<double, 1> counts, In<double, 2> means,
 void bind_class_means(nb::module_& m) {
     nb::class_<ClassMeans>(m, "ClassMeans")
         .def(nb::init<std::size_t, std::size_t>(), "columns"_a, "classes"_a)
-        .def_static("of", &of_arrays, "counts"_a, "means"_a, "mean"_a, "total"_a, "within"_a, "origin"_a, "per_unit"_a,
-                    "axes"_a, "factor"_a, "between"_a, "weights"_a, "rows"_a, "look_at"_a)
-        .def("fork", [](const ClassMeans& model) { return std::make_shared<ClassMeans>(model); })
-        .def_prop_ro("arrays", &arrays_of)
+        .def_static("of", &of_arrays, "arrays"_a)
+        .def("fork", &forked<ClassMeans>)
+        .def_prop_ro("arrays", &learned_arrays)
         .def_prop_ro("columns", &ClassMeans::columns)
         .def_prop_ro("classes", &ClassMeans::classes)
         .def_prop_ro("rows", [](const ClassMeans& model) { return model.rows; })

@@ -1,8 +1,9 @@
 // The part of bomkl._core that combines components, and that keeps a sample of the stream.
-#include "bindings/row_parts.hpp"
+#include "auto/combination.hpp"
+#include "auto/stream_sample.hpp"
+#include "bindings/auto_arrays.hpp"
 
-namespace nb = nanobind;
-using namespace nb::literals;
+using namespace nanobind::literals;
 
 namespace bomkl {
 
@@ -16,34 +17,38 @@ CombinationState make_combination(In<double, 2> w, In<double, 3> P, In<double, 1
     require(m > 0 && w.shape(1) == m && P.shape(0) == stacks && P.shape(1) == m && P.shape(2) == m &&
                 log_final.size() == stacks + 1 && loss_sum.size() == m && error_sum.size() == m,
             "the arrays of a combination do not fit together");
-    const auto vector = [](const auto& array) { return std::vector<double>(array.data(), array.data() + array.size()); };
-    return {int(m),           int(stacks),      share, vector(w), vector(P), vector(weights), vector(log_final),
-            vector(loss_sum), vector(error_sum)};
+    return {int(m),
+            int(stacks),
+            share,
+            vector_of(w),
+            vector_of(P),
+            vector_of(weights),
+            vector_of(log_final),
+            vector_of(loss_sum),
+            vector_of(error_sum)};
 }
 
-auto combine_and_learn(CombinationState& c, In<double, 3> S, In<double, 2> y, In<double, 1> weight, int task) {
+// Scores (n, outputs) of rows; with targets each just before it is learned from.
+auto combined(CombinationState& c, In<double, 3> S, Task task, const double* y, const double* weight) {
     const std::size_t n = S.shape(0), m = S.shape(1), outputs = S.shape(2);
-    require(m == std::size_t(c.components) && outputs > 0 && y.shape(0) == n && y.shape(1) == outputs && weight.size() == n,
-            "the rows do not fit the combination");
-    std::vector<double> out(n * outputs), centred(S.data(), S.data() + S.size());
-    if (task_of(task) == Task::multiclass) centre_scores(centred.data(), n * m, int(outputs));
-    Combiner combine(c.view(), int(outputs), Task(task));
+    require(m == std::size_t(c.components) && outputs > 0, "the rows do not fit the combination");
+    std::vector<double> out(n * outputs), centred = vector_of(S);
+    if (task == Task::multiclass) centre_scores(centred.data(), n * m, int(outputs));
+    Combiner combine(c.view(), int(outputs), task);
     for (std::size_t t = 0; t < n; ++t) {
         const double* scores = centred.data() + t * m * outputs;
         combine.score(scores, out.data() + t * outputs);
-        combine.learn(scores, y.data() + t * outputs, weight.data()[t], c.loss_sum.data(), c.error_sum.data());
+        if (y) combine.learn(scores, y + t * outputs, weight[t], c.loss_sum.data(), c.error_sum.data());
     }
     return to_numpy(std::move(out), {n, outputs});
 }
 
-auto combine(CombinationState& c, In<double, 3> S, int task) {
-    const std::size_t n = S.shape(0), m = S.shape(1), outputs = S.shape(2);
-    require(m == std::size_t(c.components) && outputs > 0, "the rows do not fit the combination");
-    std::vector<double> out(n * outputs), centred(S.data(), S.data() + S.size());
-    if (task_of(task) == Task::multiclass) centre_scores(centred.data(), n * m, int(outputs));
-    Combiner combine(c.view(), int(outputs), Task(task));
-    for (std::size_t t = 0; t < n; ++t) combine.score(centred.data() + t * m * outputs, out.data() + t * outputs);
-    return to_numpy(std::move(out), {n, outputs});
+auto score(CombinationState& c, In<double, 3> S, Task task) { return combined(c, S, task, nullptr, nullptr); }
+
+auto learn(CombinationState& c, In<double, 3> S, In<double, 2> y, In<double, 1> weight, Task task) {
+    require(y.shape(0) == S.shape(0) && y.shape(1) == S.shape(2) && weight.size() == S.shape(0),
+            "the rows do not fit the combination");
+    return combined(c, S, task, y.data(), weight.data());
 }
 
 // A view of a vector that never changes its length, which keeps its owner.
@@ -61,10 +66,7 @@ StreamSample make_sample(std::uint64_t size, std::uint64_t seed, In<std::uint8_t
                          In<double, 1> weight) {
     const std::size_t n = codes.shape(0);
     require(y.size() == n && weight.size() == n, "the rows of a sample do not fit together");
-    return {size,
-            seed,
-            {codes.shape(1), std::vector<std::uint8_t>(codes.data(), codes.data() + codes.size()),
-             std::vector<double>(y.data(), y.data() + n), std::vector<double>(weight.data(), weight.data() + n)}};
+    return {size, seed, {codes.shape(1), vector_of(codes), vector_of(y), vector_of(weight)}};
 }
 
 void add_to_sample(StreamSample& sample, In<std::uint8_t, 2> codes, In<double, 1> y, In<double, 1> weight, std::uint64_t seen) {
@@ -97,13 +99,13 @@ void bind_combination(nb::module_& m) {
                      [](const CombinationState& c) {
                          return sizeof(double) * (c.w.size() + c.P.size() + 3 * c.weights.size() + c.log_final.size());
                      })
-        .def("scores", &combine, "scores"_a, "task"_a)
-        .def("score_and_learn", &combine_and_learn, "scores"_a, "y"_a, "weight"_a, "task"_a);
+        .def("scores", &score, "scores"_a, "task"_a)
+        .def("score_and_learn", &learn, "scores"_a, "y"_a, "weight"_a, "task"_a);
     nb::class_<StreamSample>(m, "Sample")
         .def_static("of", &make_sample, "size"_a, "seed"_a, "codes"_a, "y"_a, "weight"_a)
         .def("add", &add_to_sample, "codes"_a, "y"_a, "weight"_a, "seen"_a)
         .def("rows", &sample_rows)
-        .def_prop_ro("nbytes", [](const StreamSample& sample) { return sample.bytes(); })
+        .def_prop_ro("nbytes", &StreamSample::bytes)
         .def("fork", &forked<StreamSample>)
         .def(
             "__deepcopy__", [](const StreamSample& sample, nb::object) { return sample; }, "memo"_a);

@@ -1,8 +1,7 @@
 // The part of bomkl._core that owns what the components of a row model have learned.
-#include "bindings/row_parts.hpp"
+#include "bindings/auto_arrays.hpp"
 
-namespace nb = nanobind;
-using namespace nb::literals;
+using namespace nanobind::literals;
 
 namespace bomkl {
 
@@ -13,8 +12,9 @@ using namespace automatic;
 TreeNodes tree_nodes(const In<std::int32_t, 2>& nodes, const In<std::int32_t, 1>& roots, std::size_t leaves,
                      std::shared_ptr<const void> keep) {
     require(roots.size() > 0, "there must be trees");
-    require_trees(nodes, roots, leaves, std::size_t(1) << 23);
-    return {as_nodes(nodes), nodes.shape(0), roots.data(), int(roots.size()), std::move(keep)};
+    TreeNodes trees{as_nodes(nodes), nodes.shape(0), roots.data(), int(roots.size()), std::move(keep)};
+    require(fit_columns(trees, leaves, std::size_t(1) << 23), "trees must lead from their roots to leaves");
+    return trees;
 }
 
 std::shared_ptr<Boosted> make_boosted(In<std::int32_t, 2> nodes, In<std::int32_t, 1> roots, In<std::int32_t, 1> outputs,
@@ -76,7 +76,7 @@ nb::dict open_block(const Regression& r) {
     return out;
 }
 
-auto learn_features(Regression& r, In<float, 2> F, In<double, 2> y, In<double, 1> weight, int task, double forget,
+auto learn_features(Regression& r, In<float, 2> F, In<double, 2> y, In<double, 1> weight, Task task, double forget,
                     std::int64_t seen) {
     const std::size_t n = F.shape(0), outputs = std::size_t(r.outputs());
     require(F.shape(1) == r.width() && y.shape(0) == n && y.shape(1) == outputs && weight.size() == n && seen >= 0 &&
@@ -85,8 +85,7 @@ auto learn_features(Regression& r, In<float, 2> F, In<double, 2> y, In<double, 1
     std::vector<double> scores(n * outputs);
     {
         const ReleaseForMany release(n);
-        r.learn(primitives(), F.data(), y.data(), weight.data(), n, task_of(task), (1 - forget) * r.rank(), seen,
-                scores.data());
+        r.learn(primitives(), F.data(), y.data(), weight.data(), n, task, (1 - forget) * r.rank(), seen, scores.data());
     }
     return to_numpy(std::move(scores), {n, outputs});
 }
@@ -94,13 +93,12 @@ auto learn_features(Regression& r, In<float, 2> F, In<double, 2> y, In<double, 1
 // ---------------------------------------------------------------- forests
 
 OnlineForest make_forest(In<std::int32_t, 2> nodes, In<std::int32_t, 1> roots, In<float, 2> table, In<double, 1> prior,
-                         int outputs, int task) {
-    require(outputs > 0 && table.shape(1) == prior.size() &&
-                prior.size() == (task_of(task) == Task::multiclass ? std::size_t(outputs) : 2),
-            "the arrays of a forest do not fit together");
+                         int outputs, Task task) {
+    require(
+        outputs > 0 && table.shape(1) == prior.size() && prior.size() == (task == Task::multiclass ? std::size_t(outputs) : 2),
+        "the arrays of a forest do not fit together");
     TreeNodes trees = tree_nodes(nodes, roots, table.shape(0), kept(nb::make_tuple(nodes, roots)));
-    return {std::move(trees), std::vector<float>(table.data(), table.data() + table.size()),
-            std::vector<double>(prior.data(), prior.data() + prior.size()), outputs, Task(task)};
+    return {std::move(trees), vector_of(table), vector_of(prior), outputs, task};
 }
 
 void restore_forest(OnlineForest& f, In<std::int32_t, 2> leaves, In<double, 2> y, In<double, 1> weight) {
@@ -164,9 +162,7 @@ void bind_components(nb::module_& m) {
         .def_static("of", &make_boosted, "nodes"_a, "roots"_a, "outputs"_a, "values"_a, "base"_a)
         .def("scores", &score_boosted, "codes"_a);
     nb::class_<Regression>(m, "NewtonRegression")
-        .def_static(
-            "of", [](In<double, 2> w, In<float, 3> P, In<double, 1> trace) { return make_regression(w, P, trace); }, "w"_a,
-            "P"_a, "trace"_a)
+        .def_static("of", &make_regression, "w"_a, "P"_a, "trace"_a)
         .def_prop_ro("rank", &Regression::rank)
         .def_prop_ro("open", &Regression::open)
         .def_prop_ro("unchecked", &Regression::unchecked)
@@ -215,7 +211,7 @@ void bind_components(nb::module_& m) {
         .def("__deepcopy__", &apart<OnlineForest>, "memo"_a)
         .def("score_and_learn", &learn_codes, "codes"_a, "y"_a, "weight"_a, "seen"_a)
         .def("scores", &score_codes, "codes"_a)
-        .def_prop_ro("nbytes", [](const OnlineForest& f) { return f.bytes(); })
+        .def_prop_ro("nbytes", &OnlineForest::bytes)
         .def("close", &OnlineForest::close);
 }
 

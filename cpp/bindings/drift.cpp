@@ -1,24 +1,14 @@
 // The part of bomkl._core that follows drift.
 #include "auto/drift_experts.hpp"
+#include "bindings/auto_arrays.hpp"
 
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <string>
 
-#include "bindings/auto_arrays.hpp"
-#include "bindings/to_numpy.hpp"
-
-namespace nb = nanobind;
-using namespace nb::literals;
+using namespace nanobind::literals;
 
 namespace bomkl {
-
-namespace automatic {
-const Primitives<float>& primitives();  // of this machine: auto.cpp
-}
 
 namespace {
 
@@ -175,11 +165,10 @@ private:
     std::vector<std::string> names_;
 };
 
-std::shared_ptr<DriftExperts> make_experts(int task, int classes, std::size_t columns, std::int64_t budget, std::uint64_t seed,
+std::shared_ptr<DriftExperts> make_experts(Task task, int classes, std::size_t columns, std::int64_t budget, std::uint64_t seed,
                                            std::int64_t seen) {
-    require(task >= 0 && task <= int(Task::huber) && classes >= 2 && columns > 0 && budget > 0 && seen >= 0,
-            "experts of drift are for some columns and classes");
-    return std::make_shared<DriftExperts>(Task(task), classes, columns, budget, seed, seen);
+    require(classes >= 2 && columns > 0 && budget > 0 && seen >= 0, "experts of drift are for some columns and classes");
+    return std::make_shared<DriftExperts>(task, classes, columns, budget, seed, seen);
 }
 
 nb::dict experts_state(DriftExperts& experts) {

@@ -1,9 +1,7 @@
 // The part of bomkl._core that makes views of columns and features of rows.
 #include "bindings/auto_arrays.hpp"
-#include "bindings/row_parts.hpp"
 
-namespace nb = nanobind;
-using namespace nb::literals;
+using namespace nanobind::literals;
 
 namespace bomkl {
 
@@ -14,15 +12,24 @@ using namespace automatic;
 std::shared_ptr<Geometry> make_geometry(nb::dict arrays) {
     const auto number = [&](const char* name) { return nb::cast<double>(arrays[name]); };
     const auto sorted = named<double, 2>(arrays, "sorted_columns");
+    const auto axes = named<float, 3>(arrays, "axes");
+    const std::size_t d = sorted.shape(0), n = sorted.shape(1);
+    const char* rule = "the arrays of a geometry do not fit together";
+    const auto numbers = [&]<class T>(const char* name, std::size_t size, T) {
+        const auto array = named<T, 1>(arrays, name);
+        require(array.size() == size, rule);
+        return array.data();
+    };
     auto made = std::make_shared<Geometry>();
-    made->columns =
-        columns_of(named<double, 1>(arrays, "mean"), named<double, 1>(arrays, "deviation"), named<double, 1>(arrays, "middle"),
-                   number("common"), sorted, named<double, 1>(arrays, "score_table"), named<double, 1>(arrays, "normal_mean"),
-                   named<double, 1>(arrays, "normal_deviation"), named<float, 3>(arrays, "axes"),
-                   named<float, 1>(arrays, "relevance_standard"), named<float, 1>(arrays, "relevance_normal"), number("clip"),
-                   number("far"), nb::cast<int>(arrays["leading"]));
-    require(sorted.shape(1) > 0, "a geometry is one of some rows");
-    const std::size_t d = std::size_t(made->columns.columns), n = sorted.shape(1);
+    Columns& c = made->columns;
+    c.columns = int(d), c.length = n, c.leading = nb::cast<int>(arrays["leading"]);
+    c.common = number("common"), c.clip = number("clip"), c.far = number("far");
+    c.sorted = sorted.data(), c.axes = axes.data(), c.score_table = numbers("score_table", 2 * n + 1, 0.0);
+    c.mean = numbers("mean", d, 0.0), c.deviation = numbers("deviation", d, 0.0), c.middle = numbers("middle", d, 0.0);
+    c.normal_mean = numbers("normal_mean", d, 0.0), c.normal_deviation = numbers("normal_deviation", d, 0.0);
+    c.relevance_standard = numbers("relevance_standard", d, 0.0f), c.relevance_normal = numbers("relevance_normal", d, 0.0f);
+    require(n > 0 && axes.shape(0) == 1 && axes.shape(1) == d && axes.shape(2) == kTile && c.leading >= 0 && c.leading <= kTile,
+            rule);
     for (std::size_t j = 0; j < d; ++j)
         made->square_means.push_back(sorted.data()[j * n] < sorted.data()[j * n + n - 1] ? 1.0f : 0.0f);
     if (arrays.contains("cuts")) {
@@ -59,12 +66,24 @@ void make_views(const Geometry& geometry, In<double, 2> x, nb::list out) {
 
 std::shared_ptr<FeatureMap> make_kernel_map(int view, const char* kernel, double scale, nb::dict arrays) {
     const auto landmarks = named<float, 3>(arrays, "landmarks"), whiten = named<float, 3>(arrays, "whiten");
-    const int rank = nb::cast<int>(arrays["rank"]);
+    const auto norms = named<float, 1>(arrays, "norms");
+    const int rank = nb::cast<int>(arrays["rank"]), tiles = int(whiten.shape(0));
+    const KernelValues values = AllPoolKernels::find(kernel);
     require(view >= 0 && view < n_views, "unknown view");
-    const KernelMap map =
-        kernel_map(int(landmarks.shape(1)), kernel, scale, landmarks, named<float, 1>(arrays, "norms"), whiten, rank);
-    require(std::size_t(map.rank_tiles) == (std::size_t(rank) + kTile) / kTile,
+    require(values, "cpp/auto/pool_kernels.hpp has no kernel of that name");
+    require(landmarks.shape(2) == kTile && norms.size() == landmarks.shape(0) * kTile && whiten.shape(2) == kTile &&
+                whiten.shape(1) <= norms.size() && rank >= 0 && tiles == (rank + kTile) / kTile,
             "the shapes of a kernel map do not fit together");
+    const KernelMap map{values,
+                        scale,
+                        landmarks.data(),
+                        norms.data(),
+                        int(whiten.shape(1)),
+                        int(landmarks.shape(0)),
+                        int(landmarks.shape(1)),
+                        whiten.data(),
+                        rank,
+                        tiles};
     return std::make_shared<FeatureMap>(FeatureMap{view, false, false, map, depths(map), rank + 1, kept(arrays)});
 }
 

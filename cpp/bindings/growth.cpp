@@ -1,27 +1,17 @@
 // The part of bomkl._core that grows beside a learner: see auto/growth_model.hpp.
 #include "auto/growth_model.hpp"
 
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/pair.h>
-#include <nanobind/stl/shared_ptr.h>
-#include <nanobind/stl/tuple.h>
-
-#include <optional>
 
 #include "auto/growing_trees.hpp"
-#include "bindings/to_numpy.hpp"
-#include "bindings/tree_arrays.hpp"
+#include "bindings/auto_arrays.hpp"
 
-namespace nb = nanobind;
-using namespace nb::literals;
+using namespace nanobind::literals;
 
 namespace bomkl {
 
 namespace automatic {
-const Primitives<float>& primitives();  // of this machine: auto.cpp
-
 struct GrowthState {  // what the model is, beside its coding, trees and network
     static nb::dict arrays(const GrowthModel& model);
     static void restore(GrowthModel& model, nb::dict arrays);
@@ -32,25 +22,13 @@ namespace {
 
 using namespace automatic;
 
-template <class T, int dimensions>
-In<T, dimensions> named(const nb::dict& arrays, const char* name) {
-    return nb::cast<In<T, dimensions>>(arrays[name]);
-}
-
-template <class Array>
-auto vector_of(const Array& array) {
-    using T = std::remove_cvref_t<decltype(*array.data())>;
-    return std::vector<T>(array.data(), array.data() + array.size());
-}
-
-GrowthModel make_growth(In<double, 1> cuts, In<std::int64_t, 1> starts, double centre, double spread, int outputs, int task,
+GrowthModel make_growth(In<double, 1> cuts, In<std::int64_t, 1> starts, double centre, double spread, int outputs, Task task,
                         std::uint64_t seed) {
-    require(starts.size() > 1 && outputs > 0 && task >= 0 && task <= int(Task::huber) &&
-                (Task(task) == Task::multiclass || outputs == 1),
+    require(starts.size() > 1 && outputs > 0 && (task == Task::multiclass || outputs == 1),
             "the settings of growth are out of range");
     require_coding(cuts, starts, starts.size() - 1);
     auto coding = std::make_shared<GrowthCoding>(GrowthCoding{vector_of(cuts), vector_of(starts), centre, spread});
-    return {std::move(coding), outputs, Task(task), seed};
+    return {std::move(coding), outputs, task, seed};
 }
 
 template <class T>
@@ -89,8 +67,7 @@ auto learn(GrowthModel& model, In<T, 2> X, In<double, 1> y, In<double, 1> weight
     require(weight.size() == n, "the rows do not fit the model");
     std::vector<double> out(n * outputs);
     {
-        std::optional<nb::gil_scoped_release> release;
-        if (n >= kFewRows) release.emplace();  // few rows take less time than this
+        const ReleaseForMany release(n);
         model.learn(primitives(), X.data(), y.data(), weight.data(), said.data(), n, seen, out.data());
     }
     return to_numpy(std::move(out), {n, outputs});
@@ -101,8 +78,7 @@ auto score(const GrowthModel& model, In<double, 2> X, In<double, 2> said) {
     require_rows(model, X, said);
     std::vector<double> out(n * outputs);
     {
-        std::optional<nb::gil_scoped_release> release;
-        if (n >= kFewRows) release.emplace();
+        const ReleaseForMany release(n);
         model.score(primitives(), X.data(), said.data(), n, out.data());
     }
     return to_numpy(std::move(out), {n, outputs});
@@ -115,10 +91,8 @@ auto inputs(const GrowthModel& model, In<double, 2> X, In<double, 2> said) {
 }
 
 void require_boosted(const GrowthModel& model, const Boosted& trees, int outputs) {
-    require(
-        trees.n_outputs == std::size_t(outputs) && sound(trees.trees.nodes, trees.trees.size, trees.trees.roots,
-                                                         std::size_t(trees.trees.trees), std::size_t(1) << 31, model.columns()),
-        "boosted trees do not fit the model");
+    require(trees.n_outputs == std::size_t(outputs) && fit_columns(trees.trees, std::size_t(1) << 31, model.columns()),
+            "boosted trees do not fit the model");
 }
 
 template <bool anew>
@@ -151,22 +125,12 @@ int checked_input(int input) {
     return input;
 }
 
-auto grow(const GrowthModel& model, std::size_t rows, int outputs, int task, const Boosting& settings, std::uint64_t seed) {
-    require(rows > 0 && rows <= model.sample().size() && outputs >= 1 && task >= 0 && task <= int(Task::huber) &&
-                rows < (std::size_t(1) << 31),
+auto grow(const GrowthModel& model, std::size_t rows, int outputs, Task task, const Boosting& settings, std::uint64_t seed) {
+    require(rows > 0 && rows <= model.sample().size() && outputs >= 1 && rows < (std::size_t(1) << 31),
             "the rows to grow trees from are out of range");
-    for (std::size_t i = 0; Task(task) == Task::multiclass && i < rows; ++i)
+    for (std::size_t i = 0; task == Task::multiclass && i < rows; ++i)
         require(model.sample().y_of(i) < outputs, "a class of the sample is not among the outputs");
-    return std::make_shared<GrowingTrees>(model.sample(), rows, outputs, Task(task), settings, seed);
-}
-
-auto grown(const GrowingTrees& growing) {
-    const BoostedTrees& out = growing.result();
-    std::vector<std::int32_t> nodes;
-    nodes.reserve(2 * out.nodes.size());
-    for (const Node& node : out.nodes) nodes.insert(nodes.end(), {node.split, node.next});
-    return std::make_tuple(to_numpy(std::move(nodes), {out.nodes.size(), 2}), to_numpy(out.roots), to_numpy(out.outputs),
-                           to_numpy(out.values), to_numpy(out.base));
+    return std::make_shared<GrowingTrees>(model.sample(), rows, outputs, task, settings, seed);
 }
 
 }  // namespace
@@ -245,7 +209,7 @@ void bind_growth(nb::module_& m) {
         .def_prop_ro("done", &GrowingTrees::done)
         .def_prop_ro("share", &GrowingTrees::share)
         .def_prop_ro("nbytes", &GrowingTrees::bytes)
-        .def("result", &grown);
+        .def("result", [](const GrowingTrees& growing) { return arrays_of(growing.result()); });
     nb::class_<GrowthModel>(m, "GrowthModel")
         .def_static("of", &make_growth, "cuts"_a, "starts"_a, "centre"_a, "spread"_a, "outputs"_a, "task"_a, "seed"_a)
         .def("score_and_learn", &learn<double>, "X"_a, "y"_a, "weight"_a, "said"_a, "seen"_a)

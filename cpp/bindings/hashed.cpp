@@ -1,20 +1,11 @@
 // The part of bomkl._core that learns from the texts and codes of tables.
 #include "auto/hashed.hpp"
-
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-#include <nanobind/stl/shared_ptr.h>
+#include "bindings/auto_arrays.hpp"
 
 #include <algorithm>
-#include <optional>
-#include <stdexcept>
 #include <string>
 
-#include "bindings/to_numpy.hpp"
-#include "bindings/tree_arrays.hpp"
-
-namespace nb = nanobind;
-using namespace nb::literals;
+using namespace nanobind::literals;
 
 namespace bomkl {
 namespace {
@@ -61,18 +52,16 @@ std::vector<CellColumn> read_cells(const nb::list& columns, std::size_t n, std::
     return cells;
 }
 
-auto learn(HashedModel& model, nb::list columns, In<double, 2> y, In<double, 1> weight, int task) {
+auto learn(HashedModel& model, nb::list columns, In<double, 2> y, In<double, 1> weight, Task task) {
     const std::size_t n = y.shape(0), outputs = std::size_t(model.outputs());
-    require(columns.size() == model.columns() && y.shape(1) == outputs && weight.size() == n && task >= 0 &&
-                task <= int(Task::huber),
+    require(columns.size() == model.columns() && y.shape(1) == outputs && weight.size() == n,
             "the rows do not fit the hashed models");
     std::vector<In<double, 1>> keep;
     const std::vector<CellColumn> cells = read_cells(columns, n, keep);
     std::vector<double> out(n * kModels * kWays * outputs);
     {
-        std::optional<nb::gil_scoped_release> release;
-        if (n > 1) release.emplace();
-        model.score_and_learn(cells, n, y.data(), weight.data(), Task(task), out.data());
+        const ReleaseForMany release(n, 2);
+        model.score_and_learn(cells, n, y.data(), weight.data(), task, out.data());
     }
     return to_numpy(std::move(out), {n, std::size_t(kModels * kWays), outputs});
 }
@@ -84,8 +73,7 @@ auto score(const HashedModel& model, nb::list columns, std::size_t n) {
     const std::vector<CellColumn> cells = read_cells(columns, n, keep);
     std::vector<double> out(n * kModels * kWays * outputs);
     {
-        std::optional<nb::gil_scoped_release> release;
-        if (n > 1) release.emplace();
+        const ReleaseForMany release(n, 2);
         model.score(cells, n, out.data());
     }
     return to_numpy(std::move(out), {n, std::size_t(kModels * kWays), outputs});
@@ -259,15 +247,16 @@ void restore_names(std::vector<Slot>& slots, In<double, 2> numbers, In<std::uint
     require(next == codes.size(), rule);
 }
 
-std::shared_ptr<HashedModel> restored(std::size_t columns, int outputs, nb::list models, In<double, 2> numbers,
-                                      In<double, 2> cuts, In<double, 1> kept, In<std::uint64_t, 1> codes,
-                                      In<std::uint64_t, 1> name_codes, In<double, 1> name_counts,
-                                      In<std::uint8_t, 2> name_letters) {
-    require(outputs > 0 && models.size() == kModels, "the parts of hashed models do not fit together");
+// From what `models_of` and `slots_of` give.
+std::shared_ptr<HashedModel> restored(std::size_t columns, int outputs, nb::list models, nb::tuple slots) {
+    require(outputs > 0 && models.size() == kModels && slots.size() == 7, "the parts of hashed models do not fit together");
     auto model = std::make_shared<HashedModel>(columns, outputs);
     for (std::size_t m = 0; m < kModels; ++m) restore_linear(model->models()[m], model->mask(), models[m]);
-    restore_slots(model->slots(), numbers, cuts, kept, codes);
-    restore_names(model->slots(), numbers, name_codes, name_counts, name_letters);
+    const auto numbers = nb::cast<In<double, 2>>(slots[0]);
+    restore_slots(model->slots(), numbers, nb::cast<In<double, 2>>(slots[1]), nb::cast<In<double, 1>>(slots[2]),
+                  nb::cast<In<std::uint64_t, 1>>(slots[3]));
+    restore_names(model->slots(), numbers, nb::cast<In<std::uint64_t, 1>>(slots[4]), nb::cast<In<double, 1>>(slots[5]),
+                  nb::cast<In<std::uint8_t, 2>>(slots[6]));
     return model;
 }
 
@@ -277,9 +266,8 @@ void bind_hashed(nb::module_& m) {
     m.def("edits", &edits, "name"_a, "other"_a);
     nb::class_<HashedModel>(m, "HashedModel")
         .def(nb::init<std::size_t, int>(), "columns"_a, "outputs"_a)
-        .def_static("of", &restored, "columns"_a, "outputs"_a, "models"_a, "numbers"_a, "cuts"_a, "kept"_a, "codes"_a,
-                    "name_codes"_a, "name_counts"_a, "name_letters"_a)
-        .def("fork", [](const HashedModel& model) { return std::make_shared<HashedModel>(model); })
+        .def_static("of", &restored, "columns"_a, "outputs"_a, "models"_a, "slots"_a)
+        .def("fork", &forked<HashedModel>)
         .def_prop_ro("outputs", &HashedModel::outputs)
         .def_prop_ro("columns", &HashedModel::columns)
         .def_prop_ro("nbytes", &HashedModel::bytes)

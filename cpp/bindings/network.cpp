@@ -1,35 +1,24 @@
 // The part of bomkl._core that is a network: see auto/network.hpp.
 #include "auto/network.hpp"
 
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-
 #include <cmath>
-#include <optional>
 
 #include "auto/regression.hpp"
-#include "bindings/to_numpy.hpp"
-#include "bindings/tree_arrays.hpp"
+#include "bindings/auto_arrays.hpp"
 
-namespace nb = nanobind;
-using namespace nb::literals;
+using namespace nanobind::literals;
 
 namespace bomkl {
-
-namespace automatic {
-const Primitives<float>& primitives();  // of this machine: auto.cpp
-}
 
 namespace {
 
 using namespace automatic;
 
-Network make_network(In<float, 2> values, int outputs, int task, std::uint64_t seed) {
+Network make_network(In<float, 2> values, int outputs, Task task, std::uint64_t seed) {
     require(values.shape(0) > 0 && values.shape(1) == 256, "a column has a value for each of 256 codes");
-    require(outputs > 0 && task >= 0 && task <= int(Task::huber) && (Task(task) == Task::multiclass || outputs == 1),
-            "the settings of a network are out of range");
+    require(outputs > 0 && (task == Task::multiclass || outputs == 1), "the settings of a network are out of range");
     for (std::size_t i = 0; i < values.size(); ++i) require(std::isfinite(values.data()[i]), "the values must be finite");
-    return {std::vector<float>(values.data(), values.data() + values.size()), outputs, Task(task), seed};
+    return {vector_of(values), outputs, task, seed};
 }
 
 CodedView view_of(const Network& network, const In<std::uint8_t, 2>& codes, const In<double, 1>& y,
@@ -63,9 +52,7 @@ auto learn(Network& network, In<std::uint8_t, 2> codes, In<double, 1> y, In<doub
     const std::size_t outputs = std::size_t(network.outputs());
     std::vector<double> scores(rows.rows * outputs);
     {
-        std::optional<nb::gil_scoped_release> release;
-        if (rows.rows >= kFewRows)
-            release.emplace();  // few rows may be learned in place, which no other thread should see half of
+        const ReleaseForMany release(rows.rows);  // few rows may be learned in place, which no other thread should see half of
         network.learn(primitives(), rows, seen, from, scores.data());
     }
     return to_numpy(std::move(scores), {rows.rows, outputs});

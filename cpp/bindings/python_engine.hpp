@@ -1,38 +1,26 @@
 // The engine as Python threads use it.
 #pragma once
 
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <stdexcept>
 #include <utility>
 #include <vector>
 
-#include "bindings/to_numpy.hpp"
+#include "bindings/arrays.hpp"
 #include "budget/engine_config.hpp"
 #include "budget/model_lock.hpp"
 #include "budget/signal_watch.hpp"
 
 namespace bomkl {
 
-namespace nb = nanobind;
-
 template <class T>
-using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Matrix = In<T, 2>;
 template <class T>
-using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-template <class T>
-std::vector<T> to_vector(nb::handle array) {
-    const auto view = nb::cast<Vector<T>>(array);
-    return std::vector<T>(view.data(), view.data() + view.size());
-}
+using Vector = In<T, 1>;
 
 template <class T>
 const Primitives<T>& primitives_of(const InstructionSet& set) {
@@ -161,16 +149,16 @@ public:
             load_sparse_rows(d, a);
         else
             load_dense_rows(d, a);
-        a.term_starts = to_vector<std::int64_t>(d["term_starts"]);
-        a.term_rows = to_vector<std::int32_t>(d["term_rows"]);
-        a.term_coefs = to_vector<double>(d["term_coefs"]);
-        a.scales = to_vector<double>(d["scales"]);
-        a.forgetron = to_vector<double>(d["forgetron"]);
-        a.gram_starts = to_vector<std::int64_t>(d["gram_starts"]);
-        a.inverse_gram = to_vector<double>(d["inverse_gram"]);
-        if (n_frequencies(config_->learner) > 0) a.feature_weights = to_vector<double>(d["feature_weights"]);
-        const auto log_weights = to_vector<double>(d["log_weights"]);
-        const auto kernel_mistakes = to_vector<std::int64_t>(d["kernel_mistakes"]);
+        a.term_starts = vector_of(named<std::int64_t, 1>(d, "term_starts"));
+        a.term_rows = vector_of(named<std::int32_t, 1>(d, "term_rows"));
+        a.term_coefs = vector_of(named<double, 1>(d, "term_coefs"));
+        a.scales = vector_of(named<double, 1>(d, "scales"));
+        a.forgetron = vector_of(named<double, 1>(d, "forgetron"));
+        a.gram_starts = vector_of(named<std::int64_t, 1>(d, "gram_starts"));
+        a.inverse_gram = vector_of(named<double, 1>(d, "inverse_gram"));
+        if (n_frequencies(config_->learner) > 0) a.feature_weights = vector_of(named<double, 1>(d, "feature_weights"));
+        const auto log_weights = vector_of(named<double, 1>(d, "log_weights"));
+        const auto kernel_mistakes = vector_of(named<std::int64_t, 1>(d, "kernel_mistakes"));
         require(a.term_coefs.size() == a.term_rows.size() && a.scales.size() == e && a.forgetron.size() == 2 * e &&
                     log_weights.size() == e && kernel_mistakes.size() == e,
                 "an array has the wrong length");
@@ -279,16 +267,13 @@ private:
     static void require_aligned(const Number* p) {
         require(reinterpret_cast<std::uintptr_t>(p) % alignof(Number) == 0, "an array is not aligned to its numbers");
     }
-    static void require(bool holds, const char* rule) {
-        if (!holds) throw std::invalid_argument(rule);
-    }
     static void require_starts(const std::vector<std::int64_t>& starts, std::size_t n, std::size_t total) {
         require(starts.size() == n + 1 && starts.front() == 0 && starts.back() == std::int64_t(total) &&
                     std::is_sorted(starts.begin(), starts.end()),
                 "an array of starts is not ascending from zero to the number of entries");
     }
     static std::vector<double> optional(const nb::object& array) {
-        return array.is_none() ? std::vector<double>() : to_vector<double>(array);
+        return array.is_none() ? std::vector<double>() : vector_of(nb::cast<Vector<double>>(array));
     }
 
     void load_dense_rows(const nb::dict& d, StateArrays<T>& a) const {
@@ -298,9 +283,9 @@ private:
         a.rows.assign(rows.data(), rows.data() + rows.size());
     }
     void load_sparse_rows(const nb::dict& d, StateArrays<T>& a) const {
-        a.row_values = to_vector<T>(d["row_values"]);
-        a.row_columns = to_vector<std::int32_t>(d["row_columns"]);
-        a.row_starts = to_vector<std::int64_t>(d["row_starts"]);
+        a.row_values = vector_of(named<T, 1>(d, "row_values"));
+        a.row_columns = vector_of(named<std::int32_t, 1>(d, "row_columns"));
+        a.row_starts = vector_of(named<std::int64_t, 1>(d, "row_starts"));
         require(!a.row_starts.empty() && a.row_values.size() == a.row_columns.size(), "an array has the wrong length");
         require_starts(a.row_starts, a.row_starts.size() - 1, a.row_values.size());
         a.n_rows = int(a.row_starts.size()) - 1;

@@ -1,13 +1,10 @@
 // The part of bomkl._core that owns what the zero-tuning learner has learned.
 #include "auto/row_model.hpp"
+#include "bindings/auto_arrays.hpp"
 
 #include <nanobind/stl/pair.h>
 
-#include "bindings/auto_arrays.hpp"
-#include "bindings/row_parts.hpp"
-
-namespace nb = nanobind;
-using namespace nb::literals;
+using namespace nanobind::literals;
 
 namespace bomkl {
 
@@ -56,12 +53,12 @@ void require_part(const Part& part, const Geometry& geometry, int outputs, Task 
 }
 
 RowModel model_of(std::shared_ptr<Geometry> geometry, nb::list given, nb::object combination, nb::object sample,
-                  nb::object drift, int task, int outputs, nb::tuple scale) {
+                  nb::object drift, Task task, int outputs, nb::tuple scale) {
     require(outputs > 0 && scale.size() == 2, "a model has outputs and a scale");
     std::vector<Part> parts;
     for (nb::handle each : given) {
         parts.push_back(make_part(each));
-        require_part(parts.back(), *geometry, outputs, task_of(task));
+        require_part(parts.back(), *geometry, outputs, task);
     }
     std::shared_ptr<CombinationState> combine;
     if (!combination.is_none()) {
@@ -78,11 +75,11 @@ RowModel model_of(std::shared_ptr<Geometry> geometry, nb::list given, nb::object
     if (!drift.is_none()) {
         experts = nb::cast<std::shared_ptr<DriftExperts>>(drift);
         require(combine && experts->columns() == std::size_t(geometry->columns.columns) && experts->outputs() == outputs &&
-                    experts->task() == task_of(task),
+                    experts->task() == task,
                 "the experts of drift do not fit the model");
     }
-    RowModel made(std::move(geometry), std::move(parts), std::move(combine), std::move(rows), std::move(experts), Task(task),
-                  outputs, nb::cast<double>(scale[0]), nb::cast<double>(scale[1]));
+    RowModel made(std::move(geometry), std::move(parts), std::move(combine), std::move(rows), std::move(experts), task, outputs,
+                  nb::cast<double>(scale[0]), nb::cast<double>(scale[1]));
     require(made.fits_drift(), "the groups of drift do not fit the model");
     return made;
 }

@@ -1,9 +1,8 @@
 // bomkl._core.parse_svmlight
 #include "bindings/svmlight.hpp"
-#include "bindings/to_numpy.hpp"
+#include "bindings/arrays.hpp"
 
-namespace nb = nanobind;
-using namespace nb::literals;
+using namespace nanobind::literals;
 
 namespace bomkl {
 namespace {

@@ -1,31 +1,15 @@
 // The part of bomkl._core that grows and walks trees: functions on arrays, which they change in place.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-#include <nanobind/stl/tuple.h>
-
-#include <memory>
-#include <stdexcept>
-#include <tuple>
 
 #include "auto/boosting.hpp"
 #include "auto/forest_growth.hpp"
-#include "bindings/to_numpy.hpp"
-#include "bindings/tree_arrays.hpp"
+#include "bindings/auto_arrays.hpp"
 
-namespace nb = nanobind;
-using namespace nb::literals;
+using namespace nanobind::literals;
 
 namespace bomkl {
 namespace {
 
 using namespace automatic;
-
-auto nodes_to_numpy(const std::vector<Node>& nodes) {
-    std::vector<std::int32_t> flat;
-    flat.reserve(2 * nodes.size());
-    for (const Node& node : nodes) flat.insert(flat.end(), {node.split, node.next});
-    return to_numpy(std::move(flat), {nodes.size(), 2});
-}
 
 void bind_code_rows(In<double, 2> x, In<double, 1> cuts, In<std::int64_t, 1> starts, InOut<std::uint8_t, 2> out) {
     const std::size_t d = x.shape(1);
@@ -35,11 +19,10 @@ void bind_code_rows(In<double, 2> x, In<double, 1> cuts, In<std::int64_t, 1> sta
     code_rows(x.data(), x.shape(0), d, cuts.data(), starts.data(), out.data());
 }
 
-Sample sample_of(const In<std::uint8_t, 2>& codes, const In<double, 2>& y, const In<double, 1>& weight, int task) {
-    require(y.shape(0) == codes.shape(0) && weight.size() == codes.shape(0) && y.shape(1) > 0 && task >= 0 &&
-                task <= int(Task::huber),
+Sample sample_of(const In<std::uint8_t, 2>& codes, const In<double, 2>& y, const In<double, 1>& weight, Task task) {
+    require(y.shape(0) == codes.shape(0) && weight.size() == codes.shape(0) && y.shape(1) > 0,
             "the rows of a sample do not fit together");
-    return Sample(codes.data(), y.data(), weight.data(), int(codes.shape(0)), int(codes.shape(1)), int(y.shape(1)), Task(task));
+    return Sample(codes.data(), y.data(), weight.data(), int(codes.shape(0)), int(codes.shape(1)), int(y.shape(1)), task);
 }
 
 // Trees that are grown a few at a time. It keeps the arrays of the sample, which nobody must change.
@@ -70,20 +53,16 @@ void make_boosting(Boosting* place, int rounds, int leaves, int least_rows, doub
     new (place) Boosting{rounds, leaves, least_rows, rate, ridge, columns};
 }
 
-GrowingBoosted bind_grow_boosted(In<std::uint8_t, 2> codes, In<double, 2> y, In<double, 1> weight, int task,
+GrowingBoosted bind_grow_boosted(In<std::uint8_t, 2> codes, In<double, 2> y, In<double, 1> weight, Task task,
                                  const Boosting& settings, std::uint64_t seed) {
     return {y, weight, settings.rounds * int(y.shape(1)),
             std::make_unique<Booster>(sample_of(codes, y, weight, task), settings, seed)};
 }
 
-auto boosted_result(const GrowingBoosted& growing) {
-    const BoostedTrees& out = growing.grower->result();
-    return std::make_tuple(nodes_to_numpy(out.nodes), to_numpy(out.roots), to_numpy(out.outputs), to_numpy(out.values),
-                           to_numpy(out.base));
-}
+auto boosted_result(const GrowingBoosted& growing) { return arrays_of(growing.grower->result()); }
 
-GrowingForest bind_grow_forest(In<std::uint8_t, 2> codes, In<double, 2> y, In<double, 1> weight, int task, int trees, int tries,
-                               int least_rows, std::uint64_t seed) {
+GrowingForest bind_grow_forest(In<std::uint8_t, 2> codes, In<double, 2> y, In<double, 1> weight, Task task, int trees,
+                               int tries, int least_rows, std::uint64_t seed) {
     require(codes.shape(0) > 0 && trees >= 1 && tries >= 1 && least_rows >= 1, "the settings of a forest are out of range");
     return {y, weight, trees, std::make_unique<ForestGrower>(sample_of(codes, y, weight, task), tries, least_rows, seed)};
 }
@@ -91,12 +70,11 @@ GrowingForest bind_grow_forest(In<std::uint8_t, 2> codes, In<double, 2> y, In<do
 auto forest_result(const GrowingForest& growing) {
     const ForestGrower& out = *growing.grower;
     const std::size_t width = std::size_t(out.width());
-    return std::make_tuple(nodes_to_numpy(out.nodes), to_numpy(out.roots),
-                           to_numpy(out.table, {out.table.size() / width, width}));
+    return nb::make_tuple(nodes_to_numpy(out.nodes), to_numpy(out.roots),
+                          to_numpy(out.table, {out.table.size() / width, width}));
 }
 
 bool bind_trees_are_sound(In<std::int32_t, 2> nodes, In<std::int32_t, 1> roots, std::size_t leaves, std::size_t columns) {
-    require_nodes(nodes);
     return sound(as_nodes(nodes), nodes.shape(0), roots.data(), roots.size(), leaves, columns);
 }
 

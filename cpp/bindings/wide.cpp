@@ -1,31 +1,19 @@
 // The part of bomkl._core that very wide rows use.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 
 #include <algorithm>
-#include <stdexcept>
 
 #include "auto/wide.hpp"
-#include "bindings/to_numpy.hpp"
+#include "bindings/auto_arrays.hpp"
 
-namespace nb = nanobind;
-using namespace nb::literals;
+using namespace nanobind::literals;
 
 namespace bomkl {
 namespace {
 
 using namespace automatic;
 
-template <class T, int dimensions>
-using In = nb::ndarray<const T, nb::ndim<dimensions>, nb::c_contig, nb::device::cpu>;
-template <class T, int dimensions>
-using InOut = nb::ndarray<T, nb::ndim<dimensions>, nb::c_contig, nb::device::cpu>;
 using Starts = In<std::int64_t, 1>;
 using Places = In<std::int32_t, 1>;
-
-void require(bool holds, const char* rule) {
-    if (!holds) throw std::invalid_argument(rule);
-}
 
 // Rows whose places lie from `least` to `columns` - 1.
 std::size_t checked_rows(const Starts& starts, const Places& places, const In<double, 1>& values, std::int64_t least,
@@ -81,15 +69,14 @@ nb::dict to_arrays(const WideLinear& m, std::size_t columns) {
     return out;
 }
 
-void learn(WideLinear& m, Starts starts, Places places, In<double, 1> values, In<double, 2> y, In<double, 1> weight, int task,
+void learn(WideLinear& m, Starts starts, Places places, In<double, 1> values, In<double, 2> y, In<double, 1> weight, Task task,
            double forget, InOut<double, 3> scores) {
     const std::size_t n = checked_rows(starts, places, values, 0, m.columns.room()), outputs = m.outputs();
     require(y.shape(0) == n && y.shape(1) == outputs && weight.size() == n && scores.shape(0) == n &&
-                scores.shape(1) == std::size_t(m.rates()) && scores.shape(2) == outputs && task >= 0 &&
-                task <= int(Task::huber),
+                scores.shape(1) == std::size_t(m.rates()) && scores.shape(2) == outputs,
             "the rows do not fit the wide linear model");
     nb::gil_scoped_release release;
-    wide_rows(m, {starts.data(), places.data(), values.data()}, y.data(), weight.data(), n, Task(task), forget, scores.data());
+    wide_rows(m, {starts.data(), places.data(), values.data()}, y.data(), weight.data(), n, task, forget, scores.data());
 }
 
 void score(const WideLinear& m, Starts starts, Places places, In<double, 1> values, InOut<double, 3> scores) {

@@ -51,10 +51,10 @@ def hashed_from_state(saved: Saved) -> HashedModel:
             raise part.wrong("rows", "counts that are not negative", rows)
         models.append((places, entries, dense, rows, parts))
         part.end()
-    slots = _SLOTS * columns
-    numbers = saved.array("numbers", (slots, _NUMBERS), np.float64, *HASHED_NUMBERS)
-    n_cuts = saved.array("n_cuts", (slots,), np.int64, 0, _CUTS)
-    cuts = saved.array("cuts", (slots, _CUTS))
+    n_slots = _SLOTS * columns
+    numbers = saved.array("numbers", (n_slots, _NUMBERS), np.float64, *HASHED_NUMBERS)
+    n_cuts = saved.array("n_cuts", (n_slots,), np.int64, 0, _CUTS)
+    cuts = saved.array("cuts", (n_slots, _CUTS))
     cuts[np.arange(_CUTS) >= n_cuts[:, None]] = np.nan
     kept, codes = saved.array("kept", (None,)), saved.array("codes", (None,), np.uint64)
     name_codes = saved.array("name_codes", (None,), np.uint64)
@@ -62,8 +62,7 @@ def hashed_from_state(saved: Saved) -> HashedModel:
     name_letters = saved.array("name_letters", (len(name_codes), _NAME), np.uint8)
     saved.end()
     try:
-        return HashedModel.of(
-            columns, outputs, models, numbers, cuts, kept, codes, name_codes, name_counts, name_letters
-        )
+        slots = (numbers, cuts, kept, codes, name_codes, name_counts, name_letters)
+        return HashedModel.of(columns, outputs, models, slots)
     except ValueError as error:
         raise ValueError(f"The saved hashed models cannot be used: {error}.") from None

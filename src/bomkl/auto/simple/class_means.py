@@ -124,4 +124,4 @@ class ClassMeans:
         if arrays["factor"][diagonal].min() <= 0:
             raise saved.wrong("factor", "one whose diagonal is positive", float(arrays["factor"][diagonal].min()))
         saved.end()
-        return cls(CoreClassMeans.of(**arrays))
+        return cls(CoreClassMeans.of(arrays))
