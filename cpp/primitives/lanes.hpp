@@ -25,17 +25,6 @@ void sum_lanes(const T* lanes, int n_expansions, double* scores) {
     }
 }
 
-// sum + a b in the first n lanes; the others stay as they are.
-template <class T>
-[[gnu::always_inline]] inline Vec<T> add_first(const T* a, const T* b, int n, Vec<T> sum) {
-#if BOMKL_VECTOR_BYTES == 64
-    return Simd<T>::fma_first(a, b, sum, n);
-#else
-    for (int i = 0; i < n; ++i) sum[i] = scalar_fma<T>(a[i], b[i], sum[i]);
-    return sum;
-#endif
-}
-
 template <class T>
 T weighted_sum(const T* coef, const T* values, int n) {
     constexpr int W = Simd<T>::width, G = kLanes / W;
@@ -50,7 +39,7 @@ T weighted_sum(const T* coef, const T* values, int n) {
         const int rest = n - i - g * W;
         if (rest <= 0) break;
         sum[g] = rest >= W ? Simd<T>::fma(load<T>(coef + i + g * W), load<T>(values + i + g * W), sum[g])
-                           : add_first<T>(coef + i + g * W, values + i + g * W, rest, sum[g]);
+                           : Simd<T>::fma_first(coef + i + g * W, values + i + g * W, sum[g], rest);
     }
     T lanes[kLanes];
 #pragma GCC unroll 8
