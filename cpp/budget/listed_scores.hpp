@@ -12,9 +12,12 @@
 
 #include "budget/ahead_sums.hpp"
 #include "budget/ahead_values.hpp"
+#include "budget/called_values.hpp"
 #include "budget/oldest_scores.hpp"
 #include "budget/rough_scores.hpp"
 #include "budget/scores.hpp"
+#include "budget/stored_row.hpp"
+#include "budget/used_columns.hpp"
 
 namespace bomkl {
 
@@ -24,8 +27,8 @@ public:
     using Base = BlockScores<T>;
 
     ListedScores(const Config& config, const Primitives<T>& primitives, KernelCallback<T> callback, State<T>& state)
-        : Base(config, primitives, state), callback_(std::move(callback)), calls_(has_callable(config.kernels)),
-          reads_values_(calls_ || reads_values(config.learner)), sums_(prepared_, primitives, state),
+        : Base(config, primitives, state), called_(config, std::move(callback), state),
+          reads_values_(called_.any() || reads_values(config.learner)), used_(state.pool), sums_(prepared_, primitives, state),
           values_(prepared_, primitives, state), oldest_(prepared_, primitives, state), values_of_(n_expansions_) {
         for (const PreparedKernel<T>& k : prepared_)
             if (k.kind != kCallable) needed_[int(k.source)] = true;
@@ -38,7 +41,7 @@ public:
 
     int block_rows(int n_threads) const override {
         const std::size_t slots = std::size_t(state_.pool.n_tiles() + 1) * kTile;
-        if (calls_) return Base::rows_within(4 << 20, slots * (1 + m_) * sizeof(T), 12, 252, n_threads);
+        if (called_.any()) return Base::rows_within(4 << 20, slots * (1 + m_) * sizeof(T), 12, 252, n_threads);
         if (may_be_rough_) {
             constexpr int lines = 2 * RoughScores::kRows;
             return Base::rows_within(kCached, slots * rough_->bytes_per_slot(), lines, kTile, n_threads) / lines * lines;
@@ -56,7 +59,7 @@ public:
 
     void score_block(int n_threads, const std::function<void()>& pause) override {
         this->refresh_views();
-        refresh_used();
+        used_.refresh();
         line_ = kNone;
         const int n = block_.n();
         n_slots_ = std::size_t(state_.pool.n_tiles()) * kTile + (n + kTile - 1) / kTile * kTile;
@@ -68,7 +71,7 @@ public:
             }
         looks_ahead_ = !is_rough_ && n >= kWorthALine;
         if (looks_ahead_) relate_lines(n_threads, pause);
-        if (calls_) call_kernels();
+        if (called_.any()) called_.begin_block(block_.rows().x, n, n_slots_);
     }
 
     void score_row(int t, double* f) override {
@@ -86,7 +89,7 @@ public:
         line_ = line;
         for (int e = 0; e < n_expansions_; ++e) {
             values_of_[e] = values_.of_row(e, r);
-            if (is_callable(e)) call_row(e, t);
+            if (is_callable(e)) called_.of_row(e % m_, t, state_.expansions[e].slots, values_of_[e]);
             f[e] = values_.score(e, values_of_[e]);
         }
     }
@@ -98,15 +101,11 @@ public:
     bool values_vanish(int expansion) const { return looks_ahead_ && values_.vanish(expansion); }
 
     double self_value(int kernel, int t) const override {
-        if (config_.kernels[kernel].kind != kCallable) return Base::self_value(kernel, t);
-        return called_block_[kernel][std::size_t(t) * block_.n() + t];
+        return called_.is_callable(kernel) ? called_.self_value(kernel, t) : Base::self_value(kernel, t);
     }
     double self_value_of(int kernel, const Row<T>& row) {
-        if (config_.kernels[kernel].kind != kCallable)
-            return self_kernel(config_.kernels[kernel], squared_norm(row, state_.pool.features()));
-        T value;
-        callback_(kernel, row.dense, 1, row.dense, 1, &value);
-        return value;
+        if (called_.is_callable(kernel)) return called_.self_value_of(kernel, row.dense);
+        return self_kernel(config_.kernels[kernel], squared_norm(row, state_.pool.features()));
     }
 
     // f of an expansion on one of its own support rows.
@@ -115,7 +114,7 @@ public:
         const int kernel = expansion % m_, n = e.size();
         stored_values_.resize(n);
         if (is_callable(expansion)) {
-            call_kernel(kernel, slot, e);
+            called_.of_slot(kernel, slot, e, stored_values_.data());
             return e.scale * double(primitives_.weighted_sum(e.coefs.data(), stored_values_.data(), n));
         }
         if (slot != stored_slot_) relate_slot(slot);
@@ -126,7 +125,7 @@ public:
         const int slot = state_.expansions[expansion].slots[0];
         if (is_callable(expansion) || state_.pool.sparse()) return score_of(expansion, slot);
         this->refresh_views();
-        refresh_used();
+        used_.refresh();
         return oldest_.score(expansion, views_.data(), used_.data());
     }
     // Kernel values between one support row of an expansion and all of them.
@@ -162,7 +161,7 @@ public:
 
     void row_changed(int slot) {
         this->tile_changed(slot / kTile);
-        if (slot < int(used_.size())) used_[slot] = columns_used(slot);
+        used_.row_changed(slot);
         if (!reads_values_) sums_.make_room(state_.pool.n_tiles() * kTile);
         oldest_.row_changed(slot);
         if (rough_) rough_->row_changed(slot);
@@ -171,7 +170,7 @@ public:
         Base::forget_views();
         if (rough_) rough_->forget();
         is_rough_ = false;
-        used_.clear();
+        used_.forget();
         oldest_.forget();
         sums_.forget();
         line_ = kNone;
@@ -180,17 +179,14 @@ public:
     // Row t has become support in this slot: the rows after it need to be related to it.
     void relate_new_row(int t, int slot) {
         if (is_rough_) return rough_->relate_new_row(t, slot);
-        const int n = block_.n();
-        if (t + 1 < n && looks_ahead_) {
+        if (t + 1 < block_.n() && looks_ahead_) {
             if (!block_.rows().sparse)
                 relate_new_slot(t, slot);
             else
                 relate_new_slot_by_row(t, slot);
         }
         values_.row_related(slot, looks_ahead_ && (t + 1) / kLine<T> == line_ ? (t + 1) % kLine<T> : kLine<T>);
-        for (int i = 0; i < m_ && calls_; ++i)
-            if (config_.kernels[i].kind == kCallable)
-                for (int r = t + 1; r < n; ++r) called_[i][r * n_slots_ + slot] = called_block_[i][std::size_t(r) * n + t];
+        called_.added(t, slot);
     }
 
 private:
@@ -208,7 +204,7 @@ private:
     static void make_room(Buffer<T>& buffer, std::size_t n) {
         if (buffer.size() < n) buffer.at_least(n + n / 2);
     }
-    bool is_callable(int expansion) const { return config_.kernels[expansion % m_].kind == kCallable; }
+    bool is_callable(int expansion) const { return called_.is_callable(expansion % m_); }
     RelatedLine<T> related_line(int line) {
         RelatedLine<T> out{};
         for (int s = 0; s < kSources; ++s)
@@ -324,20 +320,6 @@ private:
     // A squared distance of a slot to a row of a line.
     void comes_near(int line, T square) { nearest_[line] = std::min(nearest_[line], square); }
 
-    // Columns of a dense row that are not zero, a bit for each.
-    std::uint64_t columns_used(int slot) const {
-        const Tile<T> tile = state_.pool.tile(slot / kTile);
-        if (!tile.x || state_.pool.features() >= 64) return kAnyColumn;
-        std::uint64_t used = 0;
-        for (int j = 0; j < state_.pool.features(); ++j)
-            used |= std::uint64_t(tile.x[std::size_t(j) * kTile + slot % kTile] != 0) << j;
-        return used + 1 == std::uint64_t(1) << state_.pool.features() ? kAnyColumn : used;
-    }
-    void refresh_used() {
-        const int n_slots = int(views_.size()) * kTile;
-        for (int slot = int(used_.size()); slot < n_slots; ++slot) used_.push_back(columns_used(slot));
-    }
-
     SourcesOfRow relate_to_pool(int t) {
         this->refresh_views();
         row_inner_.resize(views_.size() * kTile);
@@ -367,7 +349,7 @@ private:
             const PreparedKernel<T>& k = prepared_[e % m_];
             values_of_[e] = row_values_.data() + total;
             total += expansion.size();
-            if (is_callable(e)) call_row(e, t);
+            if (is_callable(e)) called_.of_row(e % m_, t, expansion.slots, values_of_[e]);
             f[e] = expansion.scale *
                    double(is_callable(e) ? primitives_.weighted_sum(expansion.coefs.data(), values_of_[e], expansion.size())
                                          : primitives_.expand(k, from[k], expansion.slots.data(), expansion.coefs.data(),
@@ -375,76 +357,27 @@ private:
         }
     }
 
-    void call_kernels() {
-        const int n = block_.n(), slots = state_.pool.n_slots(), d = state_.pool.features();
-        std::vector<T> stored(std::size_t(slots) * d), values(std::size_t(n) * std::max(slots, n));
-        for (int s = 0; s < slots; ++s) state_.pool.read(s, stored.data() + std::size_t(s) * d);
-        called_.resize(m_);
-        called_block_.resize(m_);
-        for (int i = 0; i < m_; ++i) {
-            if (config_.kernels[i].kind != kCallable) continue;
-            called_[i].assign(n * n_slots_, T(0));
-            if (slots > 0) callback_(i, block_.rows().x, n, stored.data(), slots, values.data());
-            for (int t = 0; t < n; ++t)
-                for (int s = 0; s < slots; ++s) called_[i][t * n_slots_ + s] = values[std::size_t(t) * slots + s];
-            called_block_[i].resize(std::size_t(n) * n);
-            callback_(i, block_.rows().x, n, block_.rows().x, n, called_block_[i].data());
-        }
-    }
-    void call_row(int expansion, int t) {
-        const List<int>& slots = state_.expansions[expansion].slots;
-        const T* const called = called_[expansion % m_].data() + t * n_slots_;
-        for (int j = 0; j < slots.size(); ++j) values_of_[expansion][j] = called[slots[j]];
-    }
-    void call_kernel(int kernel, int slot, const Expansion<T>& e) {
-        const int d = state_.pool.features();
-        std::vector<T> row(d), others(std::size_t(e.size()) * d);
-        state_.pool.read(slot, row.data());
-        for (int j = 0; j < e.size(); ++j) state_.pool.read(e.slots[j], others.data() + std::size_t(j) * d);
-        callback_(kernel, row.data(), 1, others.data(), e.size(), stored_values_.data());
-    }
-
     void relate_slot(int slot) {
         this->refresh_views();
-        const bool sparse = state_.pool.sparse();
-        const int features = state_.pool.features();
-        if (!sparse) {
-            stored_row_.resize(features);
-            state_.pool.read(slot, stored_row_.data());
-        }
-        const T norm = T(state_.pool.squared_norm_of(slot)), inverse = inverse_length<T>(norm);
-        const SparseRow<T> entries = sparse ? state_.pool.sparse_row(slot) : without_zeros(stored_row_);
-        const Rows<T> one{sparse ? nullptr : stored_row_.data(),
-                          std::size_t(features),
-                          &norm,
-                          &inverse,
-                          features,
-                          sparse || 2 * entries.n < features ? &entries : nullptr};
+        const Rows<T> one = stored_row_.of(state_.pool, slot);
         stored_inner_.resize(views_.size() * kTile);
         this->inner_with_pool(one, 0, stored_inner_.data());
         stored_from_ = relate_row(one, 0, stored_inner_.data(), stored_sources_);
         stored_slot_ = slot;
     }
-    SparseRow<T> without_zeros(const std::vector<T>& row) {
-        entry_values_.clear();
-        entry_columns_.clear();
-        for (std::size_t j = 0; j < row.size(); ++j)
-            if (row[j] != 0) entry_values_.push_back(row[j]), entry_columns_.push_back(std::int32_t(j));
-        return {entry_values_.data(), entry_columns_.data(), int(entry_values_.size())};
-    }
 
-    KernelCallback<T> callback_;
-    const bool calls_, reads_values_;
+    CalledValues<T> called_;
+    const bool reads_values_;
     bool needed_[kSources] = {};  // which sources the kernels are maps of
     std::size_t n_slots_ = 0;     // room for all slots that there can be until the block is learned
 
     std::optional<RoughScores> rough_;
     bool may_be_rough_ = false, is_rough_ = false;  // for rows to come; for the block at hand
     bool looks_ahead_ = false;
-    Buffer<T> lines_[kSources];        // of every line of the block and slot: the source, row beside row
-    int line_ = kNone;                 // the line that sums_ or values_ are about
-    std::vector<T> nearest_;           // of every line: no squared distance to a slot is less
-    std::vector<std::uint64_t> used_;  // of every slot: the columns that are not zero (see Primitives::relate_line)
+    Buffer<T> lines_[kSources];  // of every line of the block and slot: the source, row beside row
+    int line_ = kNone;           // the line that sums_ or values_ are about
+    std::vector<T> nearest_;     // of every line: no squared distance to a slot is less
+    UsedColumns<T> used_;
     std::vector<char> inner_;
     AheadSums<T> sums_;
     AheadValues<T> values_;
@@ -453,12 +386,11 @@ private:
 
     Buffer<T> row_values_;
     std::vector<T> row_inner_, row_sources_[kSources];
-    std::vector<std::vector<T>> called_, called_block_;  // kernel values of callables with every slot, and within the block
 
     int stored_slot_ = kNone;  // the slot that stored_from_ is about
     SourcesOfRow stored_from_{};
-    std::vector<T> stored_row_, stored_inner_, stored_values_, entry_values_, stored_sources_[kSources];
-    std::vector<std::int32_t> entry_columns_;
+    StoredRow<T> stored_row_;
+    std::vector<T> stored_inner_, stored_values_, stored_sources_[kSources];
 };
 
 }  // namespace bomkl
