@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -10,14 +9,13 @@ from numpy.typing import NDArray
 from sklearn.utils import compute_class_weight
 
 from bomkl._estimators.labels import checked_classes, checked_labels
-from bomkl._support.drawn_rows import Drawn, drawn_order, row_numbers
-from bomkl._support.progress import learning_bar
+from bomkl._support.drawn_rows import Drawn, drawn_order
 from bomkl._support.row_order import note_order
 from bomkl._support.validation import check_as_many, check_class_weights, parameter_error
 from bomkl.auto.build import with_another_class
 from bomkl.auto.device import on_host
 from bomkl.auto.estimators.estimator import AutoEstimator
-from bomkl.auto.estimators.labels import alike, are_plain, in_order, label_codes, pieces
+from bomkl.auto.estimators.labels import alike, are_plain, in_order, label_codes
 from bomkl.auto.features.geometry import Float
 from bomkl.auto.learner import Learner
 from bomkl.auto.parallel import Mapper
@@ -45,7 +43,6 @@ class ClassLearning(AutoEstimator):
         return self._sign() * scores[:, 0]
 
     def _external_one(self, scores: float | Float) -> Any:
-        """Scores of one row likewise."""
         return self._sign() * scores if isinstance(scores, float) else self._external(scores[None])[0]
 
     def _sign(self) -> float:
@@ -135,9 +132,6 @@ class ClassLearning(AutoEstimator):
         plain = self.class_weight is None and are_plain(y, self._labels)
         return self._row_target(y.item()) if plain else None
 
-    def _row_scores(self, scores: float | Float) -> Any:
-        return self._external_one(scores)
-
     def _after_row(self, row: Any, y: float, learner: Learner, scores: Float) -> dict[str, Any]:
         after = super()._after_row(row, y, learner, scores)
         after["_mistakes"] = self._mistakes + _is_mistake(scores_of_one(scores[0]), y)
@@ -180,7 +174,6 @@ class ClassLearning(AutoEstimator):
         codes = label_codes(y, labels)
         if by_class is not None:
             weight = self._check_weight(np.where(counted, weight * by_class[np.maximum(codes, 0)], 0.0), X)
-            counted = weight > 0
         if len(labels) == 0:
             raise ValueError(
                 f"{type(self).__name__} cannot begin with rows whose sample weights are all zero. Begin with a row "
@@ -195,19 +188,7 @@ class ClassLearning(AutoEstimator):
             for _ in range(self._learner_classes(), len(labels)):
                 self._add_class()
         self._labels, self._declared, self.classes_ = labels, declared, np.unique(labels)
-        if not with_scores and not counted.all():
-            X = Drawn(X, np.flatnonzero(counted))
-            codes, weight, counted = codes[counted], weight[counted], counted[counted]
-        if not shuffled and self.drift != "adapt":
-            note_order(self, codes[counted], labels=True)
-        learned: list[tuple[Float, Float]] = []
-        with learning_bar(len(codes), self.verbose, error=self._mean_error) as parts:
-            for rows, part in self._parts(X, counted):
-                encoded, update = self._encoded(
-                    part, codes[rows], counted[rows], row_numbers(X, rows), self._room(weight[rows])
-                )
-                learned += self._learn_part(encoded, codes[rows], weight[rows], counted[rows], rows.start, parts)
-                self._take_over(update)
+        learned = self._learn_in_parts(X, codes, weight, with_scores=with_scores, shuffled=shuffled)
         return _joined(learned, max(len(labels), 2))
 
     def _codes_of_plain(self, X: Any, y: Any) -> NDArray[np.intp] | None:
@@ -225,43 +206,23 @@ class ClassLearning(AutoEstimator):
         with self._working(len(codes)) as run:
             return self._piece(X, codes, np.ones(len(codes)), "learn", run)[0]
 
-    def _learn_part(
-        self,
-        X: Any,
-        codes: NDArray[np.intp],
-        weight: Float,
-        counted: NDArray[np.bool_],
-        first: int,
-        parts: Callable[[int, int], Iterable[slice]],
-    ) -> list[tuple[Float, Float]]:
-        """Learn from rows, the first of which has a number in its call; their columns stay what they are."""
-        with self._working(len(codes)) as run:
-            return [
-                self._piece(X[part], codes[part], weight[part], kind, run)
-                for begin, end, kind in pieces(codes, counted, self._learner_classes())
-                for part in (slice(each.start - first, each.stop - first) for each in parts(begin + first, end + first))
-            ]
-
     def _add_class(self) -> None:
         choices = self._choices(self.drift, self.update, self._learner.n_classes)
         self._learner = with_another_class(choices, self._learner)
 
-    def _learner_classes(self) -> int:
-        return max(self._learner.outputs, 2)
-
-    def _piece(self, X: Any, codes: NDArray[np.intp], weight: Float, kind: str, run: Mapper) -> tuple[Float, Float]:
+    def _piece(self, X: Any, y: NDArray[np.intp], weight: Float, kind: str, run: Mapper) -> tuple[Float, Float]:
         """Scores of rows that are learned alike, and the log odds each gave to labels never seen."""
         start, learned = self._learner.seen, kind != "skip"
         few = len(self._labels) <= 2  # then nobody asks for them
-        unseen = np.empty(0) if few else new_class_log_odds(start + np.arange(len(codes)) * learned)
+        unseen = np.empty(0) if few else new_class_log_odds(start + np.arange(len(y)) * learned)
         if kind == "learn":
-            scores = self._score_and_learn(X, codes.astype(np.float64), weight, run)
-            self._mistakes += int(mistaken(scores, codes).sum())
+            scores = self._score_and_learn(X, y.astype(np.float64), weight, run)
+            self._mistakes += int(mistaken(scores, y).sum())
             return scores, unseen
         scores = self._learner.scores(X)
         if kind == "new":
             self._add_class()
-            self._score_and_learn(X, codes.astype(np.float64), weight)
+            self._score_and_learn(X, y.astype(np.float64), weight)
             self._mistakes += 1
         return scores, unseen
 

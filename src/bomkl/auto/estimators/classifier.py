@@ -212,17 +212,9 @@ class AutoMKLClassifier(OnlineClassifier, ClassLearning):
         return _probabilities(margins, len(now.classes_))
 
     def predict_log_proba(self, X: Any) -> Float:
-        """Return the logarithms of the probabilities, also of those that are too small for a float.
+        """Logarithms of the probabilities, also of those that are too small for a float.
 
-        Parameters
-        ----------
-        X : array-like, table or sparse matrix of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        log_probabilities : ndarray of shape (n_samples, n_classes)
-            A column for each of ``classes_``.
+        It takes and returns what `predict_proba` does.
         """
         now = self._now()
         margins = now.decision_function(X)

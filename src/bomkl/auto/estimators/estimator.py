@@ -14,8 +14,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from bomkl._support.change import as_of
-from bomkl._support.drawn_rows import Drawn
+from bomkl._support.drawn_rows import Drawn, row_numbers
 from bomkl._support.limits import WIDEST
+from bomkl._support.progress import learning_bar
+from bomkl._support.row_order import note_order
 from bomkl._support.validation import (
     check_bool,
     check_choice,
@@ -30,6 +32,7 @@ from bomkl.auto.constants import FIRST_STAGE
 from bomkl.auto.device import DEVICES, row_engine_for
 from bomkl.auto.estimators.attributes import FittedAttributes
 from bomkl.auto.estimators.input_rows import InputRows
+from bomkl.auto.estimators.labels import pieces
 from bomkl.auto.estimators.memory import memory_bytes
 from bomkl.auto.estimators.missing import (
     MISSING,
@@ -221,11 +224,39 @@ class AutoEstimator(FittedAttributes, InputRows, Pictures, BaseEstimator):  # ty
         if not known or seen >= self.budget:
             self._encoder = self._encoder.settled()
 
+    def _learn_in_parts(self, X: Any, y: Any, weight: Float, *, with_scores: bool, shuffled: bool) -> list[Any]:
+        """Learn from checked rows; y are class numbers or targets. Returns what `_piece` returns of each piece."""
+        counted, are_labels = weight > 0, self._target == "class"
+        if not with_scores and not counted.all():
+            X = Drawn(X, np.flatnonzero(counted))
+            y, weight, counted = y[counted], weight[counted], counted[counted]
+        if not shuffled and self.drift != "adapt":
+            note_order(self, y[counted], labels=are_labels)
+        learned: list[Any] = []
+        with learning_bar(len(y), self.verbose, error=self._mean_error) as parts:
+            for rows, part in self._parts(X, counted):
+                begin, codes = rows.start, y[rows] if are_labels else np.zeros(rows.stop - rows.start, dtype=np.intp)
+                room = self._room(weight[rows])
+                encoded, update = self._encoded(part, y[rows], counted[rows], row_numbers(X, rows), room)
+                with self._working(len(codes)) as run:
+                    for first, last, kind in pieces(codes, counted[rows], self._learner_classes()):
+                        for each in parts(begin + first, begin + last):
+                            some = encoded[each.start - begin : each.stop - begin]
+                            learned.append(self._piece(some, y[each], weight[each], kind, run))
+                self._take_over(update)
+        return learned
+
+    def _piece(self, X: Any, y: Any, weight: Float, kind: str, run: Mapper) -> Any:
+        """Score rows, and learn from them unless the kind of `pieces` says otherwise."""
+        raise NotImplementedError
+
+    def _learner_classes(self) -> int:
+        return max(self._learner.outputs, 2)
+
     def _learn_anew(self, X: EncodedRows, y: Float, weight: Float) -> Float:
         """Put a learner in place that has learned from rows with more columns; returns what it predicted before."""
         settings, follows = self._learner.settings, self._follows_drift
-        classes = max(self._learner.outputs, 2)
-        self._learner = self._new_learner(settings.regression, classes, settings.seed)
+        self._learner = self._new_learner(settings.regression, self._learner_classes(), settings.seed)
         if "_importance" in vars(self):
             self._importance = self._importance.fork()
             self._importance.begin_anew(len(y))
@@ -266,9 +297,21 @@ class AutoEstimator(FittedAttributes, InputRows, Pictures, BaseEstimator):  # ty
         return 1.0
 
     def _scores(self, X: Any) -> Float:
-        X = self._check_known_rows(X)
-        with self._working(X.shape[0]) as run:
-            return self._learner.scores(X, run)
+        return self._scores_as_learned(self._check_known_rows(X))
+
+    def _scores_as_learned(self, rows: Any) -> Float:
+        """Scores of rows as the learner takes them, with the sign and the order of the classes that it has."""
+        with self._working(rows.shape[0]) as run:
+            return self._learner.scores(rows, run)
+
+    def _external(self, scores: Float) -> Float:
+        """Scores with the sign and the order of the classes that users see."""
+        return scores
+
+    def _scores_of_rows(self, rows: Any) -> Float:
+        """Scores of rows as the learner takes them, (n, outputs), as users see them."""
+        scores = self._external(self._scores_as_learned(rows))
+        return scores[:, None] if scores.ndim == 1 else scores
 
     def _now(self) -> Self:
         """Return what the model is at this moment: calls that end meanwhile do not change it."""

@@ -44,9 +44,9 @@ class InputRows(OneRow):
         table = self._table(X, first)
         if table is not None:
             return table
-        there = rows_on_device(X, self.device)
-        if there is not None:
-            return self._check_rows_there(there, first)
+        on_device = rows_on_device(X, self.device)
+        if on_device is not None:
+            return self._check_device_rows(on_device, first)
         return self._validated(on_host(X), first)
 
     def _validated(self, X: Any, first: bool) -> Any:
@@ -82,7 +82,7 @@ class InputRows(OneRow):
             state["_filler_of_stored"] = ((learner, learner.seen), filler)
         return filler
 
-    def _check_rows_there(self, rows: Any, first: bool) -> Any:
+    def _check_device_rows(self, rows: Any, first: bool) -> Any:
         """Rows on a device, after the checks of `_validated`; they stay there unless the processor needs them all."""
         self._validated(rows[:1].toarray() if rows.shape else rows.toarray(), first)  # shape, type and names
         rows = rows.in_floats()

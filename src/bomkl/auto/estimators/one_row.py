@@ -63,7 +63,7 @@ class OneRow(MeasuredColumns):
                 return None
             self._prepare(False)
             after, scores = after_row(self._learner, _block(row), np.array([target], dtype=np.float64))
-            return self._after_row(row, target, after, scores), self._row_scores(scores_of_one(scores[0]))
+            return self._after_row(row, target, after, scores), self._external_one(scores_of_one(scores[0]))
 
         return change_by_row(self, learned)
 
@@ -117,9 +117,9 @@ class OneRow(MeasuredColumns):
         after = before.after_label(int(target)) if labels else before.after_numbers(np.array([target]))
         return None if after.told and not before.told else {"_order": after}
 
-    def _row_scores(self, scores: float | Float) -> Any:
-        """Scores of one row as `learn_one` returns them."""
-        raise NotImplementedError
+    def _external_one(self, scores: float | Float) -> Any:
+        """Scores of one row with the sign and the order of the classes that users see."""
+        return scores
 
     def _score_one(self, x: Any) -> float | Float | None:
         """Scores of one row; None where it has to go the long way."""

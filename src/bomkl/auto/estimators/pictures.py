@@ -31,9 +31,7 @@ class Pictures(MeasuredColumns):
 
     classes_: Any
     _labels: Any
-    _working: Any
-    _external: Any
-    _sign: Any
+    _scores_of_rows: Callable[[Any], Float]
 
     def plot_learning(self, ax: Axes | None = None) -> Figure:
         """Draw the error along the stream, each row predicted before the model learned from it, and simple rules.
@@ -133,8 +131,7 @@ class Pictures(MeasuredColumns):
             if unknown:
                 raise ValueError(f"columns must be names of columns. Got {unknown[0]!r}; known are {names[:20]}.")
             chosen = [names.index(each) for each in columns]
-        importance = vars(self).get("_importance")
-        sample, mixer = None if importance is None else importance.sample(), self._mixer()
+        sample, mixer = self._sample(), self._mixer()
         if sample is None or mixer is None:
             return []
         kinds = {} if self.encoder_ is None else self.encoder_.kinds_
@@ -143,8 +140,7 @@ class Pictures(MeasuredColumns):
 
     def _words(self, most: int = 15) -> list[tuple[str, str, float]]:
         """Words of texts that mattered most in a sample: the column and word, the class, and the mean part."""
-        importance = vars(self).get("_importance")
-        sample: Any = None if importance is None else importance.sample()
+        sample = self._sample()
         total: dict[tuple[str, str], float] = {}
         for name, place in text_columns(sample, self._hashed_names()).items():
             for word in words_of(self._centred_scores, sample, place):
@@ -162,10 +158,7 @@ class Pictures(MeasuredColumns):
 
     def _centred_scores(self, rows: Any) -> Float:
         """Scores of rows as the learner takes them, (n, outputs); of several classes, less their mean."""
-        with self._working(rows.shape[0]) as run:
-            scores = self._learner.scores(rows, run)
-        if hasattr(self, "classes_"):
-            scores = self._external(scores).reshape(rows.shape[0], -1)
+        scores = self._scores_of_rows(rows)
         return np.asarray(scores - scores.mean(axis=1, keepdims=True) if scores.shape[1] > 1 else scores)
 
     def _shown_outputs(self) -> list[str]:
@@ -184,13 +177,11 @@ class Pictures(MeasuredColumns):
 
     def _predictions(self, rows: Any) -> Float:
         """Predictions of rows as the learner takes them, (n, outputs): probabilities of some classes, or numbers."""
-        with self._working(rows.shape[0]) as run:
-            scores = self._learner.scores(rows, run)
+        margins = self._scores_of_rows(rows)
         if not hasattr(self, "classes_"):
-            return np.asarray(scores)
-        margins = self._external(scores)
-        if margins.ndim == 1:
-            return np.asarray(np.exp(-np.logaddexp(0, -margins))[:, None])
+            return margins
+        if margins.shape[1] == 1:
+            return np.exp(-np.logaddexp(0, -margins))
         return np.asarray(
             np.exp(margins - np.logaddexp.reduce(margins, axis=1, keepdims=True))[:, self._shown_classes()]
         )

@@ -12,10 +12,8 @@ from sklearn.utils.metaestimators import available_if
 from bomkl._estimators.labels import checked_numbers
 from bomkl._estimators.online import OnlineRegressor
 from bomkl._support.change import change
-from bomkl._support.drawn_rows import Drawn, drawn_order, row_numbers
+from bomkl._support.drawn_rows import Drawn, drawn_order
 from bomkl._support.limits import LARGEST
-from bomkl._support.progress import learning_bar
-from bomkl._support.row_order import note_order
 from bomkl._support.validation import check_as_many, check_choice, is_finite_number
 from bomkl.auto.device import on_host
 from bomkl.auto.estimators.estimator import AutoEstimator
@@ -208,12 +206,13 @@ class AutoMKLRegressor(OnlineRegressor, AutoEstimator):
             Only with ``return_std=True``.
         """
         now = self._now()
-        predictions = now._scores(X)[:, 0]
+        rows = now._check_known_rows(X)
+        predictions = now._scores_as_learned(rows)[:, 0]
         if not return_std:
             return predictions
-        X, errors = numbers_of(now._check_known_rows(X)), now._error_model()
-        with now._working(X.shape[0]) as run:
-            return predictions, errors.deviations(X, run)
+        errors = now._error_model()
+        with now._working(rows.shape[0]) as run:
+            return predictions, errors.deviations(numbers_of(rows), run)
 
     @available_if(_has_intervals)  # type: ignore[untyped-decorator]
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Float:
@@ -249,10 +248,10 @@ class AutoMKLRegressor(OnlineRegressor, AutoEstimator):
                 f"The coverage of predict_interval must be a number from 0.5 to 0.99. Got {coverage!r} instead."
             )
         now = self._now()
-        predictions = now._scores(X)[:, 0]
-        X, errors = numbers_of(now._check_known_rows(X)), now._error_model()
-        with now._working(X.shape[0]) as run:
-            reaches = errors.reaches(X, float(coverage), run)
+        rows = now._check_known_rows(X)
+        predictions, errors = now._scores_as_learned(rows)[:, 0], now._error_model()
+        with now._working(rows.shape[0]) as run:
+            reaches = errors.reaches(numbers_of(rows), float(coverage), run)
         return np.column_stack([predictions - reaches, predictions + reaches])
 
     def _error_model(self) -> ErrorModel:
@@ -283,9 +282,6 @@ class AutoMKLRegressor(OnlineRegressor, AutoEstimator):
 
     def _single_target(self, y: NDArray[Any]) -> float | None:
         return self._row_target(y.item()) if y.dtype == np.float64 else None
-
-    def _row_scores(self, scores: float | Float) -> Any:
-        return scores
 
     def _after_row(self, row: Any, y: float, learner: Learner, scores: Float) -> dict[str, Any]:
         after = super()._after_row(row, y, learner, scores)
@@ -356,34 +352,15 @@ class AutoMKLRegressor(OnlineRegressor, AutoEstimator):
                 self._follow_drift()
         if self.update == "rows" and not hasattr(self, "_errors"):  # files of 0.1.0 have none
             self._errors = ErrorModel(self._learner.settings, self._n_columns(), self._errors_drift)
-        counted = weight > 0
-        if not with_scores and not counted.all():
-            X = Drawn(X, np.flatnonzero(counted))
-            targets, weight, counted = targets[counted], weight[counted], counted[counted]
-        if not shuffled and self.drift != "adapt":
-            note_order(self, targets[counted], labels=False)
-        out = np.empty(len(targets))
-        with learning_bar(len(targets), self.verbose, error=self._mean_error) as parts:
-            for rows, taken in self._parts(X, counted):
-                encoded, update = self._encoded(
-                    taken, targets[rows], counted[rows], row_numbers(X, rows), self._room(weight[rows])
-                )
-                cuts = np.flatnonzero(np.diff(counted[rows])) + 1 + rows.start
-                ranges = zip([rows.start, *cuts], [*cuts, rows.stop], strict=True)
-                with self._working(rows.stop - rows.start) as run:
-                    for part in (part for begin, end in ranges if begin < end for part in parts(begin, end)):
-                        some = encoded[part.start - rows.start : part.stop - rows.start]
-                        out[part] = self._learn_part(some, targets[part], weight[part], bool(counted[part.start]), run)
-                self._take_over(update)
-        return out
+        learned = self._learn_in_parts(X, targets, weight, with_scores=with_scores, shuffled=shuffled)
+        return np.concatenate([np.empty(0), *learned])
 
-    def _learn_part(self, X: Any, targets: Float, weight: Float, counted: bool, run: Mapper) -> Float:
-        """Score rows, and learn from them if they count."""
-        if not counted:
+    def _piece(self, X: Any, y: Float, weight: Float, kind: str, run: Mapper) -> Float:
+        if kind == "skip":
             return self._learner.scores(X, run)[:, 0]
-        scores = self._score_and_learn(X, targets, weight, run)[:, 0]
+        scores = self._score_and_learn(X, y, weight, run)[:, 0]
         if self.update == "rows":
-            self._errors.learn(numbers_of(X), targets - scores, weight, run)
+            self._errors.learn(numbers_of(X), y - scores, weight, run)
         return scores
 
     def _learn_anew(self, X: EncodedRows, y: Float, weight: Float) -> Float:

@@ -127,6 +127,11 @@ class MeasuredColumns(TableRows):
             return np.broadcast_to(np.nan, now.n_features_in_)
         return np.asarray(deviations / (float(np.maximum(means, 0.0).sum()) or 1.0))
 
+    def _sample(self) -> Any:
+        """Rows of the stream as learners take them; None before the first are kept."""
+        importance: Importance | None = vars(self).get("_importance")
+        return None if importance is None else importance.sample()
+
     def _measured(self, of_errors: bool = False) -> tuple[Any, Any]:
         """Rise of the loss, or of the error, that shuffling each column brings, and its deviation; None before."""
         means, deviations = self._all_measured()

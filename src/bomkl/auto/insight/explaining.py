@@ -31,18 +31,8 @@ def explain_rows(model: Any, X: Any, rows: Any) -> Explanations:
     rows : matrix or EncodedRows
         The same, as the learner takes them.
     """
-    regression = not hasattr(model, "classes_")
-
-    def score(some: Any) -> Float:
-        with model._working(some.shape[0]) as run:
-            found = model._learner.scores(some, run)
-        if regression:
-            return np.asarray(found)
-        external: Float = model._external(found)
-        return external[:, None] if external.ndim == 1 else external
-
-    importance = vars(model).get("_importance")
-    sample = None if importance is None else importance.sample()
+    score = model._scores_of_rows
+    sample = model._sample()
     mixer, seed = model._mixer(), model._learner.settings.seed
     if mixer is None:
         rows = canonical_rows(rows, 0, rows.shape[0])
