@@ -160,13 +160,19 @@ def parts_of(case):
     return learner, learner.targets(codes), WEIGHT[500:]
 
 
+def gains_of(got):
+    """Information and pull that each component gains."""
+    information = [got.added_to(np.zeros((rank, rank)), i) for i, rank in enumerate(got.shape.ranks)]
+    return list(zip(information, got.component_pulls(), strict=True))
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_sums_are_those_of_the_formulas(case):
     learner, targets, weight = parts_of(case)
     scores, got = learner.engine.sums(learner, X[500:], targets, weight, 7, map)
     assert_array_equal(scores, learner.engine.scores(learner, X[500:], map))
     views = learner.views(dense_rows(X, 500, N))
-    for component, (information, pull) in zip(learner.components, got.component_sums(), strict=True):
+    for component, (information, pull) in zip(learner.components, gains_of(got), strict=True):
         rank = component.regression.rank
         F = component.features(views)[:, :rank].astype(float)
         f = F @ component.regression.w[:, :rank].T
@@ -223,11 +229,11 @@ def test_extreme_rows_and_weights_do_not_overflow():
     got = sums.Sums.zeros(sums.SumsShape((64,), 1, 2), 38)
     scores = np.empty((512, 1))
     for _ in range(3):
-        ((coarse, fine),) = got.pulls()
+        coarse, fine = got.pull(0)
         _core.component_sums(
             features, 64, np.zeros((1, 64)), y, weight, 2, (38, got.information[0], coarse, fine), scores
         )
-    ((information, pull),) = got.component_sums()
+    ((information, pull),) = gains_of(got)
     assert information[0, 0] == pytest.approx(information[5, 63])
     assert 0 < information[0, 0] <= 3 * 512 * 65536
     assert np.isfinite(pull).all()

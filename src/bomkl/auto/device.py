@@ -38,7 +38,7 @@ def rows_on_device(X: Any, device: str) -> Any:
     if not _is_foreign(X):
         return None
     engine = engine_for(device)
-    rows = engine.rows_there(X)
+    rows = engine.rows_held(X)
     if rows is None and X.__dlpack_device__()[0] not in _HOST:
         raise ValueError(
             f"X is in the memory of a GPU, but device={device!r} learns on the processor. Use device='cuda', or copy X "

@@ -196,7 +196,7 @@ class Job:
         learner = self.model._learner.fork()  # takes the place of the other when all went well
         rounds, wrong = self._rounds(learner), 0
         with ThreadPoolExecutor(min(len(rounds.components), os.cpu_count() or 1)) as pool:  # workers are idle now
-            rounds.end_round_elsewhere(gains.sums, pool.map)
+            rounds.learn_round(gains.sums, pool.map)
         if not self.regression:
             wrong = round(gains.sums.combination_sums().combined_error)
         if isinstance(learner, RoundGrowthLearner):

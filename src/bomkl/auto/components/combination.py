@@ -14,6 +14,8 @@ from bomkl.auto.limits import LOG_SHARES, SHARES, SUMS
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.task import Task
 
+_ARRAYS = ("stack_w", "stack_covariance", "weights", "log_final", "loss_sum", "error_sum")
+
 
 def _array(name: str) -> Any:
     """Make a property that is an array of the core; setting it changes the numbers in place."""
@@ -125,14 +127,7 @@ class Combination:
 
     def to_state(self) -> State:
         """Everything it is, as arrays."""
-        return {
-            "stack_w": self.stack_w.copy(),
-            "stack_covariance": self.stack_covariance.copy(),
-            "weights": self.weights.copy(),
-            "log_final": self.log_final.copy(),
-            "loss_sum": self.loss_sum.copy(),
-            "error_sum": self.error_sum.copy(),
-        }
+        return {name: getattr(self.core, name).copy() for name in _ARRAYS}
 
     @classmethod
     def from_state(cls, saved: Saved, components: int) -> Self:

@@ -29,21 +29,21 @@ from bomkl.auto.task import Task
 Scorer = Callable[[Views], Float]
 
 
-class RegressionElsewhere(Protocol):
+class RegressionOnDevice(Protocol):
     """A regression whose arrays are on a device: it never changes, and what changes one happens on the processor."""
 
     @property
     def rank(self) -> int:
         """Features in use, the constant included."""
 
-    def here(self) -> NewtonRegression:
+    def fork(self) -> Self:
+        """Return it."""
+
+    def to_processor(self) -> NewtonRegression:
         """Copy it to the processor."""
 
     def means(self) -> Float:
         """Posterior mean with every row learned, (outputs, width)."""
-
-    def to_state(self) -> State:
-        """Everything it is, as `regression_state` gives it."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class NewtonComponent:
     kind: ClassVar[str] = "newton"
     name: str
     features: Features
-    regression: NewtonRegression | RegressionElsewhere | Information
+    regression: NewtonRegression | RegressionOnDevice | Information
 
     @classmethod
     def fitted(cls, name: str, features: Features, w: Float, covariance: Float, ridge: float) -> Self:
@@ -119,7 +119,7 @@ class NewtonComponent:
     @property
     def support(self) -> NDArray[np.int64] | None:
         """Landmarks among the stored rows."""
-        return self.features.support if isinstance(self.features, KernelFeatures) else None
+        return self.features.support
 
     def renumber(self, support: NDArray[np.int64]) -> None:
         """Take new numbers of the same stored rows."""
@@ -145,25 +145,20 @@ class NewtonComponent:
 
     def fork(self) -> Self:
         """Return a copy that shares what it does not change."""
-        regression = self.regression
-        return self.at(regression.fork() if isinstance(regression, NewtonRegression) else regression)
+        return self.at(self.regression.fork())
 
     def tend(self) -> None:
-        """Keep the covariance positive definite; information in double precision is so by itself."""
+        """Keep the covariance positive definite; a device does that itself."""
         if isinstance(self.regression, NewtonRegression):
             repair(self.regression)
 
     def close(self) -> None:
         """Close the open block."""
-        if not isinstance(self.regression, Information):
-            self.on_processor().close()
+        self.on_processor().close()
 
     def add_class(self, log_odds: float) -> None:
         """Make room for one more class."""
-        if isinstance(self.regression, Information):
-            self.regression.add_class(log_odds)
-        else:
-            self.on_processor().add_class(log_odds)
+        self.on_processor().add_class(log_odds)
 
     def on_processor(self) -> NewtonRegression:
         """Bring the regression to the processor, where it may change."""
@@ -173,13 +168,11 @@ class NewtonComponent:
     def copied_to_processor(self) -> NewtonRegression:
         """Return the regression on the processor, and leave this one where it is: others may be reading it."""
         assert not isinstance(self.regression, Information)
-        return self.regression if isinstance(self.regression, NewtonRegression) else self.regression.here()
+        return self.regression if isinstance(self.regression, NewtonRegression) else self.regression.to_processor()
 
     def to_state(self) -> State:
         """Everything it is, as plain values and arrays."""
-        known = self.regression
-        state = regression_state(known) if isinstance(known, NewtonRegression) else known.to_state()
-        return {"features": self.features.to_state(), "regression": state}
+        return {"features": self.features.to_state(), "regression": regression_state(self.copied_to_processor())}
 
     @classmethod
     def from_state(cls, name: str, saved: Saved, shape: Shape) -> Self:
@@ -193,11 +186,26 @@ class RoundsComponent(NewtonComponent):
     """The same regression when it learns in rounds: it holds information, and `rounds` says what to learn."""
 
     kind: ClassVar[str] = "rounds"
+    regression: Information
 
     @classmethod
     def fitted(cls, name: str, features: Features, w: Float, covariance: Float, ridge: float) -> Self:
         """Start from a posterior mean (r, outputs) and covariance (r, r), which holds the prior."""
         return cls(name, features, Information.of(w, covariance, features.width))
+
+    def tend(self) -> None:
+        """Do nothing: information in double precision stays positive definite."""
+
+    def close(self) -> None:
+        """Do nothing: no rows are held apart."""
+
+    def add_class(self, log_odds: float) -> None:
+        """Make room for one more class."""
+        self.regression.add_class(log_odds)
+
+    def to_state(self) -> State:
+        """Everything it is, as plain values and arrays."""
+        return {"features": self.features.to_state(), "regression": self.regression.to_state()}
 
     @classmethod
     def from_state(cls, name: str, saved: Saved, shape: Shape) -> Self:

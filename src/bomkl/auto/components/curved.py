@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bomkl._core import NewtonPart, NewtonRegression, bend_targets, straighten_scores
-from bomkl.auto.components.component import NewtonComponent, RegressionElsewhere, Scorer, Shape, kinds
+from bomkl.auto.components.component import NewtonComponent, RegressionOnDevice, Scorer, Shape, kinds
 from bomkl.auto.components.information import Information
 from bomkl.auto.features.features import Features
 from bomkl.auto.features.geometry import Float, Views
@@ -77,7 +77,7 @@ class CurvedComponent:
         return self.inner.features
 
     @property
-    def regression(self) -> NewtonRegression | RegressionElsewhere | Information:
+    def regression(self) -> NewtonRegression | RegressionOnDevice | Information:
         """Regression of the bent targets on them."""
         return self.inner.regression
 

@@ -47,6 +47,10 @@ class Information:
         w[:, : self.rank] += solution(information, np.ascontiguousarray(pull.T)).T
         return Information(w, information)
 
+    def fork(self) -> Self:
+        """Return it: a round makes another one."""
+        return self
+
     def add_class(self, log_odds: float) -> None:
         """Make room for one more class, which starts at a constant score."""
         new = np.zeros((1, self.w.shape[1]))

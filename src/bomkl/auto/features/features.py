@@ -124,16 +124,8 @@ class KernelFeatures:
 
     def to_state(self) -> State:
         """Everything it is, as plain values and arrays."""
-        return {
-            "kind": self.kind,
-            "geometry": self.geometry,
-            "kernel": self.kernel,
-            "scale": self.scale,
-            "landmarks": self.landmarks,
-            "norms": self.norms,
-            "whiten": self.whiten,
-            "support": self.support,
-        }
+        names = ("kind", "geometry", "kernel", "scale", "landmarks", "norms", "whiten", "support")
+        return {name: getattr(self, name) for name in names}
 
     @classmethod
     def from_state(cls, saved: Saved, columns: int, stored_rows: int) -> Self:
@@ -163,6 +155,7 @@ class LinearFeatures:
     """
 
     kind: ClassVar[str] = "columns"
+    support: ClassVar[None] = None  # it needs no stored rows
     columns: int
     both: bool
     squares: bool = False

@@ -20,7 +20,6 @@ import torch
 from bomkl._core import ROUND_BLOCK, round_units
 from bomkl.auto.components.component import Component, RoundsComponent
 from bomkl.auto.components.information import Information
-from bomkl.auto.features.features import Features
 from bomkl.auto.features.geometry import Float, Geometry
 from bomkl.auto.features.pool_kernels import KERNELS
 from bomkl.auto.gpu.arrays import DeviceRows, as_tensor
@@ -65,7 +64,7 @@ class TorchEngine:
         self._held: dict[str, tuple[Any, Any]] = {}
         self._adder: _Adder | None = None
 
-    def rows_there(self, X: Any) -> DeviceRows | None:
+    def rows_held(self, X: Any) -> DeviceRows | None:
         """Rows of an array of another library that is on the device; None for one that is elsewhere."""
         tensor = as_tensor(X)
         return DeviceRows(tensor.to(self.device)) if tensor.device.type == self.device.type else None
@@ -121,18 +120,11 @@ class TorchEngine:
     ) -> tuple[Geometry, list[Component]]:
         """Make the views of the columns and the components, fitted to the first rows of a stream."""
         from bomkl.auto.gpu.fit import DeviceFitting
-        from bomkl.auto.rows.rebuild import build
+        from bomkl.auto.rows.rebuild import Rebuild
 
         with ThreadPoolExecutor(min(os.cpu_count() or 1, len(KERNELS))) as pool, on_device(settings.budget):
-            return build(
-                X,
-                targets,
-                weight,
-                settings,
-                task,
-                pool.map,
-                DeviceFitting(self.device, RoundsComponent, settings.budget),
-            )
+            fitting = DeviceFitting(self.device, RoundsComponent, settings.budget)
+            return Rebuild(X, targets, weight, settings, task, fitting).finish(pool.map)
 
     def _chunks(self, size: int, *arrays: Any) -> Iterator[tuple[int, list[Any]]]:
         """Chunks of arrays on the device, and how many of their rows are real; the next is sent while one is in use."""
@@ -174,7 +166,12 @@ class TorchEngine:
             return held[key][1]
 
         views = keep(f"views {sorted(names)}", geometry, lambda: DeviceViews(geometry, names, self.device))
-        features = [_features(keep, each.name, each.features, self.device) for each in parts]
+        features = [
+            keep(
+                f"features of {each.name}", each.features, lambda each=each: DeviceFeatures(each.features, self.device)
+            )
+            for each in parts
+        ]
         w = [
             keep(
                 f"means of {each.name}",
@@ -188,11 +185,6 @@ class TorchEngine:
         )
         self._held = held
         return _DeviceModel(views, features, w, combination, learner.task)
-
-
-def _features(keep: Any, name: str, features: Features, device: Any) -> DeviceFeatures:
-    made: DeviceFeatures = keep(f"features of {name}", features, lambda: DeviceFeatures(features, device))
-    return made
 
 
 class _DeviceModel:

@@ -16,7 +16,7 @@ from bomkl.auto.features.pool_kernels import POOL_KERNELS
 from bomkl.auto.gpu.errors import on_device
 from bomkl.auto.gpu.model import DeviceFeatures, fetched, means, pulls_and_curvature, tensor
 from bomkl.auto.gpu.pivots import pivoted_cholesky
-from bomkl.auto.rows.fit import LEAST_CURVATURE, ROUNDS, SMALL_NEWTON_STEP, SMALL_STEP
+from bomkl.auto.rows.fit import LEAST_CURVATURE, ROUNDS, SMALL_NEWTON_STEP, SMALL_STEP, Steps
 from bomkl.auto.task import Task
 
 _MANY = 1024  # landmarks from which on choosing among them takes less time on the device
@@ -58,8 +58,9 @@ class DeviceFitting:
 
     def means(
         self, features: Features, views: Views, y: Float, weight: Float, ridge: float, task: Task
-    ) -> tuple[Float, Float]:
-        """Posterior mean and the scores it gives the rows."""
+    ) -> Steps[tuple[Float, Float]]:
+        """Find the posterior mean and the scores it gives the rows."""
+        yield
         with on_device(self._budget):
             F = self._rows(features, views)
             w, _ = self._fit(F, y, weight, ridge, task)
@@ -67,8 +68,9 @@ class DeviceFitting:
 
     def component(
         self, name: str, features: Features, views: Views, y: Float, weight: Float, ridge: float, task: Task
-    ) -> Component:
+    ) -> Steps[Component]:
         """Make a component that starts from ridge regression on features."""
+        yield
         with on_device(self._budget):
             w, information = self._fit(self._rows(features, views), y, weight, ridge, task)
             if not issubclass(self._kind, RoundsComponent):

@@ -17,7 +17,9 @@ try:
     import triton
     import triton.language as tl
 except ImportError:  # a build of PyTorch for the CPU alone
-    triton = None
+    triton = tl = None
+
+__all__ = ["kernel_values", "runs_triton", "tl", "triton"]
 
 _INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 _TILE = 64

@@ -9,7 +9,7 @@ import torch
 
 from bomkl._support.limits import LARGEST
 from bomkl.auto.components.combination import Combination
-from bomkl.auto.features.features import Features, KernelFeatures
+from bomkl.auto.features.features import Features, LinearFeatures
 from bomkl.auto.features.geometry import CLIP, FAR, ROOT_HALF, Geometry, bases_of, view_width
 from bomkl.auto.gpu.kernels import kernel_values
 from bomkl.auto.gpu.products import whitened
@@ -76,9 +76,9 @@ class DeviceFeatures:
     def __init__(self, features: Features, device: Any) -> None:
         self.rank, self.width = features.rank, features.width
         self._kernel: str | None = None
-        self._both = not isinstance(features, KernelFeatures) and features.both
-        self._squares = not isinstance(features, KernelFeatures) and features.squares
-        if isinstance(features, KernelFeatures):
+        if isinstance(features, LinearFeatures):
+            self._both, self._squares = features.both, features.squares
+        else:
             self._kernel, self._scale, self._view = features.kernel, features.scale, features.geometry
             landmarks = features.landmarks.transpose(1, 0, 2).reshape(features.landmarks.shape[1], -1)
             whiten = np.zeros((self.width, landmarks.shape[1]), dtype=np.float32)

@@ -23,6 +23,7 @@ from bomkl.auto.gpu.recursion import Block, learn_block
 from bomkl.auto.task import Task
 
 ROWS = 4 * CHUNK  # mapped to features together: one shape for all calls, because another one may give other bits
+_OF_BLOCK = ("M", "c", "a", "trace")  # what a block says of rows after it
 _WIDE = 512  # widths up to here are padded to one, for one product instead of many
 
 
@@ -193,11 +194,8 @@ class Workspace:
         if self._held is not state:
             for mine, its in zip(self._w + self._P + self._rows, state.w + state.P + state.rows, strict=True):
                 mine.copy_(its)
-            block = self._block
-            block.M.copy_(state.M)
-            block.c.copy_(state.c)
-            block.a.copy_(state.a)
-            block.trace.copy_(state.trace)
+            for name in _OF_BLOCK:
+                getattr(self._block, name).copy_(getattr(state, name))
         self._held, self._open, self._unchecked, self._closed = state, state.open, np.array(state.unchecked), False
 
     def state(self) -> Regressions:
@@ -215,10 +213,7 @@ class Workspace:
             w=w,
             P=P,
             rows=[each.clone() for each in self._rows],
-            M=block.M.clone(),
-            c=block.c.clone(),
-            a=block.a.clone(),
-            trace=block.trace.clone(),
+            **{name: getattr(block, name).clone() for name in _OF_BLOCK},
             open=self._open,
             unchecked=tuple(self._unchecked.tolist()),
             _found={},
@@ -287,8 +282,7 @@ class Workspace:
         self._graphs[name].replay()
 
     def _buffers(self) -> list[Any]:
-        block = self._block
-        return [*self._w, *self._P, *self._rows, block.M, block.c, block.a, block.trace]
+        return [*self._w, *self._P, *self._rows, *(getattr(self._block, name) for name in _OF_BLOCK)]
 
     def _map_rows(self) -> None:
         views = self._views(self._X)

@@ -11,13 +11,7 @@ from typing import Any
 
 import torch
 
-from bomkl.auto.gpu.kernels import runs_triton
-
-try:
-    import triton
-    import triton.language as tl
-except ImportError:  # a build of PyTorch for the CPU alone
-    triton = None
+from bomkl.auto.gpu.kernels import runs_triton, tl, triton
 
 _PANEL = 32  # pivots
 _LEAST = 4096  # rows that a program is compiled for: one program for most budgets

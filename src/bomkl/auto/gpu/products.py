@@ -15,13 +15,7 @@ from typing import Any
 
 import torch
 
-from bomkl.auto.gpu.kernels import runs_triton
-
-try:
-    import triton
-    import triton.language as tl
-except ImportError:  # a build of PyTorch for the CPU alone
-    triton = None
+from bomkl.auto.gpu.kernels import runs_triton, tl, triton
 
 _DEPTH = 32  # products that a tensor core adds up
 _ROWS, _COLUMNS = 128, 64  # of a tile

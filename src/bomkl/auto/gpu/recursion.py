@@ -15,14 +15,8 @@ from typing import Any
 import torch
 
 from bomkl._core import BLOCK
-from bomkl.auto.gpu.kernels import runs_triton
+from bomkl.auto.gpu.kernels import runs_triton, tl, triton
 from bomkl.auto.task import HUBER, Task
-
-try:
-    import triton
-    import triton.language as tl
-except ImportError:  # a build of PyTorch for the CPU alone
-    triton = None
 
 _ROUNDS = 12
 _SMALL = 1e-6

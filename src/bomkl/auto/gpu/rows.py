@@ -11,14 +11,12 @@ import torch
 
 from bomkl._core import BLOCK, NewtonRegression
 from bomkl.auto.components.component import NewtonComponent
-from bomkl.auto.components.newton import regression_state
 from bomkl.auto.features.geometry import Float
 from bomkl.auto.gpu.arrays import DeviceRows
 from bomkl.auto.gpu.errors import on_device
 from bomkl.auto.gpu.fit import DeviceFitting
 from bomkl.auto.gpu.newton import ROWS, Regressions, Workspace
 from bomkl.auto.rows.fitting import Fitting
-from bomkl.auto.saved import State
 
 _WORKSPACES = 4  # kept for the next call: under drift, three learners take turns
 
@@ -43,7 +41,11 @@ class DeviceRegression:
         g, _ = self.among.place(self.number)
         return sum(int(each[g].nbytes) // len(each[g]) for each in (self.among.w, self.among.P, self.among.rows))
 
-    def here(self) -> NewtonRegression:
+    def fork(self) -> DeviceRegression:
+        """Return it: it never changes."""
+        return self
+
+    def to_processor(self) -> NewtonRegression:
         """Copy it to the processor, to be changed there."""
         return self.among.on_host(self.number).fork()
 
@@ -53,10 +55,6 @@ class DeviceRegression:
         means = np.zeros((self.among.outputs, -(-self.rank // BLOCK) * BLOCK))
         means[:, : self.rank] = self.among.means()[g][k, : self.rank].T.cpu().numpy()
         return means
-
-    def to_state(self) -> State:
-        """Everything it is, as `regression_state` gives it."""
-        return regression_state(self.here())
 
 
 class TorchRows:

@@ -11,7 +11,7 @@ import numpy as np
 
 from bomkl._core import ROUND_BLOCK, combination_sums, component_sums, kernel_sums
 from bomkl.auto.components.combination import centred
-from bomkl.auto.components.component import Component, NewtonComponent, RoundsComponent
+from bomkl.auto.components.component import Component, RoundsComponent
 from bomkl.auto.components.information import Information
 from bomkl.auto.constants import STACK_RIDGES
 from bomkl.auto.features.features import KernelFeatures
@@ -21,7 +21,7 @@ from bomkl.auto.rounds.sums import Sums, SumsShape
 from bomkl.auto.rows.arrays import dense_rows
 from bomkl.auto.rows.engine import RowEngine
 from bomkl.auto.rows.fitting import HostFitting
-from bomkl.auto.rows.rebuild import build
+from bomkl.auto.rows.rebuild import Rebuild
 from bomkl.auto.rows.row_learner import RowLearner
 from bomkl.auto.task import LearnerSettings, Task
 
@@ -39,7 +39,7 @@ class SumEngine(Protocol):
 
     rows: RowEngine | None  # what learns row by row on the same device; None: the core
 
-    def rows_there(self, X: Any) -> Any:
+    def rows_held(self, X: Any) -> Any:
         """Rows of an array of another library that is on the device; None for one that is elsewhere."""
 
     def scores(self, learner: RowLearner, X: Any, run: Mapper) -> Float:
@@ -64,7 +64,7 @@ class CoreEngine:
 
     rows: RowEngine | None = None
 
-    def rows_there(self, X: Any) -> None:
+    def rows_held(self, X: Any) -> None:
         """Return None: the core reads what the processor holds."""
 
     def learned(self, regressions: list[Information], sums: Sums, run: Mapper) -> list[Information]:
@@ -80,7 +80,7 @@ class CoreEngine:
         self, X: Float, targets: Float, weight: Float, settings: LearnerSettings, task: Task, run: Mapper
     ) -> tuple[Geometry, list[Component]]:
         """Make the views of the columns and the components when the budget is full."""
-        return build(X, targets, weight, settings, task, run, HostFitting(RoundsComponent))
+        return Rebuild(X, targets, weight, settings, task, HostFitting(RoundsComponent)).finish(run)
 
     def scores(self, learner: RowLearner, X: Any, run: Mapper) -> Float:
         """Score rows."""
@@ -176,9 +176,9 @@ class _Block:
         return out
 
 
-def newton_parts(learner: RowLearner) -> list[NewtonComponent]:
+def newton_parts(learner: RowLearner) -> list[RoundsComponent]:
     """Components of a learner in rounds, which are all regressions on features."""
-    parts = [each for each in learner.components if isinstance(each, NewtonComponent)]
+    parts = [each for each in learner.components if isinstance(each, RoundsComponent)]
     assert len(parts) == len(learner.components)
     return parts
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from bomkl._core import ROUND_BLOCK
 from bomkl.auto.components.combination import Combination
-from bomkl.auto.components.component import Component, NewtonComponent, RoundsComponent
+from bomkl.auto.components.component import Component, RoundsComponent
 from bomkl.auto.components.information import Information, inverse
 from bomkl.auto.constants import SHARE, STACK_RIDGES
 from bomkl.auto.device import engine_for
@@ -161,7 +161,7 @@ class RoundLearner(RowLearner):
             self.open = HeldRows()
         self._learn_sums(sums, run)
 
-    def end_round_elsewhere(self, sums: Sums, run: Mapper = map) -> None:
+    def learn_round(self, sums: Sums, run: Mapper = map) -> None:
         """Learn from the sums of rows that this learner has not seen; its own open round must have none."""
         if self.seen != self.round_start:
             raise ValueError("The open round has rows of its own. End it first.")
@@ -185,7 +185,7 @@ class RoundLearner(RowLearner):
     def _learn_sums(self, sums: Sums, run: Mapper) -> None:
         """Take the sums of a round in: one Newton step of each component and stack, and Hedge on the losses."""
         parts = newton_parts(self)
-        after = self.engine.learned([_information(each) for each in parts], sums, run)
+        after = self.engine.learned([each.regression for each in parts], sums, run)
         self.components = [RoundsComponent(e.name, e.features, new) for e, new in zip(parts, after, strict=True)]
         gain = sums.combination_sums()
         self.stack_information, self.combination = _learned(self.stack_information, self.combination, gain)
@@ -307,7 +307,7 @@ class Origin:
     @classmethod
     def of(cls, leader: RoundLearner, mistakes: int) -> Self:
         """Take it from a learner whose round is closed."""
-        regressions = [_information(each) for each in newton_parts(leader)]
+        regressions = [each.regression for each in newton_parts(leader)]
         return cls(leader.seen, mistakes, regressions, leader.combination, leader.error_rows)
 
     def to_state(self) -> State:
@@ -341,11 +341,6 @@ class Origin:
         )
         saved.end()
         return origin
-
-
-def _information(component: NewtonComponent) -> Information:
-    assert isinstance(component.regression, Information)
-    return component.regression
 
 
 def _learned(information: Float, before: Combination, gain: CombinationSums) -> tuple[Float, Combination]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -77,10 +77,6 @@ class Sums:
             self.fine += other.fine
         self.rows = rows
 
-    def pulls(self) -> Iterator[tuple[Whole, Whole]]:
-        """Coarse and fine part of the pull on each component, (outputs, rank)."""
-        return (self.pull(i) for i in range(len(self.shape.ranks)))
-
     def pull(self, i: int) -> tuple[Whole, Whole]:
         """Coarse and fine part of the pull on one component, (outputs, rank)."""
         begin, end = self.shape.outputs * sum(self.shape.ranks[:i]), self.shape.outputs * sum(self.shape.ranks[: i + 1])
@@ -94,11 +90,6 @@ class Sums:
 
     # ------------------------------------------------------------ as numbers
 
-    def component_sums(self) -> list[tuple[Float, Float]]:
-        """Information (rank, rank) and pull (outputs, rank) that each component gains."""
-        gains = (self.added_to(np.zeros((rank, rank)), i) for i, rank in enumerate(self.shape.ranks))
-        return list(zip(gains, self.component_pulls(), strict=True))
-
     def added_to(self, information: Float, i: int) -> Float:
         """Information of component `i` after the round."""
         out = np.empty_like(information)
@@ -107,7 +98,7 @@ class Sums:
 
     def component_pulls(self) -> list[Float]:
         """Pull (outputs, rank) on each component."""
-        return [self._numbers(*pull) for pull in self.pulls()]
+        return [self._numbers(*self.pull(i)) for i in range(len(self.shape.ranks))]
 
     def combination_sums(self) -> CombinationSums:
         """Return what the combination gains."""

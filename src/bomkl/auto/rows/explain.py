@@ -115,7 +115,7 @@ def explain_row(
     learner: RowLearner, x: Any, sign: float, columns: Sequence[Any], output: int | None = None
 ) -> Explanation:
     """Take the score of one row of a matrix apart."""
-    output, margin = _margin(learner, x, sign, output)
+    output, margin = explained_margin(learner, x, sign, output)
     rows = np.zeros(len(learner.stored_rows()))
     kernels = dict.fromkeys(learner.names, 0.0)
     if learner.geometry is None:
@@ -145,7 +145,7 @@ def explain_row(
     return Explanation(margin, kernels, rows, margin - sum(kernels.values()), parts)
 
 
-def _margin(learner: RowLearner | WideLearner, x: Any, sign: float, output: int | None) -> tuple[int, float]:
+def explained_margin(learner: Learner, x: Any, sign: float, output: int | None) -> tuple[int, float]:
     """Return which output is explained, and what there is to explain."""
     scores = sign * learner.scores(x)[0]
     if learner.task is not Task.MULTICLASS:
@@ -174,7 +174,7 @@ def parts_of_columns(
 
 def explain_wide_row(learner: WideLearner, x: Any, sign: float, output: int | None) -> Explanation:
     """Take a score apart: stored rows are those of the sketch, and the linear components add what columns add."""
-    output, margin = _margin(learner, x, sign, output)
+    output, margin = explained_margin(learner, x, sign, output)
     kernels = dict.fromkeys(learner.names, 0.0)
     if learner.columns is None:
         return Explanation(margin, kernels, np.empty(0), margin, {})

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bomkl.auto.components.component import Component, NewtonComponent
 from bomkl.auto.features.features import Features, KernelFeatures
 from bomkl.auto.features.geometry import Float, Single, Views
-from bomkl.auto.rows.fit import Steps, finished, ridge_fit_steps
+from bomkl.auto.rows.fit import Steps, ridge_fit_steps
 from bomkl.auto.task import Task
 
 
@@ -24,13 +24,13 @@ class Fitting(Protocol):
 
     def means(
         self, features: Features, views: Views, y: Float, weight: Float, ridge: float, task: Task
-    ) -> tuple[Float, Float]:
-        """Posterior mean (r, outputs) of ridge regression on features, and the scores it gives the rows."""
+    ) -> Steps[tuple[Float, Float]]:
+        """Find in steps the posterior mean (r, outputs) of ridge regression on features, and its scores of the rows."""
 
     def component(
         self, name: str, features: Features, views: Views, y: Float, weight: Float, ridge: float, task: Task
-    ) -> Component:
-        """Make a component that starts from ridge regression on features."""
+    ) -> Steps[Component]:
+        """Make in steps a component that starts from ridge regression on features."""
 
 
 class HostFitting:
@@ -53,14 +53,8 @@ class HostFitting:
 
     def means(
         self, features: Features, views: Views, y: Float, weight: Float, ridge: float, task: Task
-    ) -> tuple[Float, Float]:
-        """Posterior mean and the scores it gives the rows."""
-        return finished(self.means_steps(features, views, y, weight, ridge, task))
-
-    def means_steps(
-        self, features: Features, views: Views, y: Float, weight: Float, ridge: float, task: Task
     ) -> Steps[tuple[Float, Float]]:
-        """Do what `means` does in steps."""
+        """Find the posterior mean and the scores it gives the rows."""
         F = _used(features, views)
         yield
         w, _ = yield from ridge_fit_steps(F, y, weight, ridge, task)
@@ -68,14 +62,8 @@ class HostFitting:
 
     def component(
         self, name: str, features: Features, views: Views, y: Float, weight: Float, ridge: float, task: Task
-    ) -> Component:
-        """Make a component that starts from ridge regression on features."""
-        return finished(self.component_steps(name, features, views, y, weight, ridge, task))
-
-    def component_steps(
-        self, name: str, features: Features, views: Views, y: Float, weight: Float, ridge: float, task: Task
     ) -> Steps[Component]:
-        """Do what `component` does in steps."""
+        """Make a component that starts from ridge regression on features."""
         F = _used(features, views)
         yield
         w, covariance = yield from ridge_fit_steps(F, y, weight, ridge, task)

@@ -18,6 +18,7 @@ from bomkl.auto.components.pool import PoolMember, pool_members
 from bomkl.auto.constants import DEVICE_FROM
 from bomkl.auto.features.geometry import Float, Geometry, Views
 from bomkl.auto.features.pool_kernels import regression_names
+from bomkl.auto.learner import shallow_copy
 from bomkl.auto.rows.arrays import array_bytes
 from bomkl.auto.rows.engine import RowEngine
 from bomkl.auto.rows.explain import relevance_shares
@@ -180,8 +181,7 @@ class LearnedPool:
 
     def fork(self) -> Self:
         """Return a copy that may learn while this one stays as it is; only the latest fork may learn."""
-        fork = object.__new__(type(self))
-        fork.__dict__ = vars(self).copy()
+        fork = shallow_copy(self)
         if self._model is not None:
             fork._model, fork._components, fork._combination = self._model.fork(), None, None
         else:

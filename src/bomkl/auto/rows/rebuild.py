@@ -28,21 +28,10 @@ _LEAST_RELEVANCE = 0.05
 _LEAST_DOUBT = 0.02
 
 
-def build(
-    X: Float,
-    targets: Float,
-    weight: Float,
-    settings: LearnerSettings,
-    task: Task,
-    run: Mapper,
-    fitting: Fitting,
-) -> tuple[Geometry, list[Component]]:
-    """Make the views of the columns and the components, fitted to the first rows of a stream."""
-    return Rebuild(X, targets, weight, settings, task, fitting).finish(run)
-
-
 class Rebuild:
-    """What `build` does, all at once or in steps that may lie far apart; the result is the same.
+    """The views of the columns and the components, fitted to the first rows of a stream.
+
+    That is done all at once or in steps that may lie far apart; the result is the same.
 
     It is a function of the rows it is given, so a learner and its fork may share one: a step that one of them takes is
     a step for both. A step that fails leaves what was done before it.
@@ -94,7 +83,7 @@ class Rebuild:
         return self._geometry, [*(self._components[i].fork() for i in range(len(self._costs))), *trees]
 
     def _end_piece(self) -> None:
-        """End what the last step was at: to begin it anew would take longer."""
+        """Finish the piece that the last step began: to begin it anew would take longer."""
         going, self._going = self._going, None
         ended = len(self._probes) + len(self._components)
         while going and len(self._probes) + len(self._components) == ended and next(going, None) is not None:
@@ -168,8 +157,8 @@ class Rebuild:
             ridge = max(1.0, varying / (6 if squares else 2))
             return (yield from self._fitted(name, features, ridge, self.fitting, self.targets))
         curve = curve_of(self.targets)
-        here = HostFitting(NewtonComponent)  # whatever learns the others
-        inner = yield from self._kernel(CURVED, len(KERNELS) + 1, here, bent(curve, self.targets))
+        on_processor = HostFitting(NewtonComponent)  # whatever learns the others
+        inner = yield from self._kernel(CURVED, len(KERNELS) + 1, on_processor, bent(curve, self.targets))
         assert isinstance(inner, NewtonComponent)
         return CurvedComponent(CURVED.name, inner, curve)
 
@@ -185,10 +174,7 @@ class Rebuild:
     def _fitted(
         self, name: str, features: Features, ridge: float, fitting: Fitting, targets: Float
     ) -> Steps[Component]:
-        arguments = name, features, self._views, targets, self.weight, ridge, self.task
-        if isinstance(fitting, HostFitting):
-            return (yield from fitting.component_steps(*arguments))
-        return fitting.component(*arguments)
+        return (yield from fitting.component(name, features, self._views, targets, self.weight, ridge, self.task))
 
 
 _LOOK_COST, _PROBE_COST = 0.02, 0.1  # of the look at the columns, a probe and each component, in a unit of their own
@@ -229,10 +215,7 @@ def probe_steps(
     """Find how much each row is in doubt, and how relevant each column is, by a kernel fit on the kept rows."""
     features = fitting.kernel_features("probe", "gaussian", 0.5, rows, landmarks)
     yield
-    if isinstance(fitting, HostFitting):
-        w, scores = yield from fitting.means_steps(features, {"probe": rows}, y, weight, 0.1, task)
-    else:
-        w, scores = fitting.means(features, {"probe": rows}, y, weight, 0.1, task)
+    w, scores = yield from fitting.means(features, {"probe": rows}, y, weight, 0.1, task)
     yield
     doubt = np.abs(y - fitted_means(scores, task)).max(axis=1) / 2
     gram, whiten, places = features.values({"probe": rows}), features.whitening(), features.landmark_rows()

@@ -19,7 +19,7 @@ from bomkl.auto.components.component import Component, NewtonComponent
 from bomkl.auto.components.newton import repair
 from bomkl.auto.constants import CHUNK, DEVICE_FROM
 from bomkl.auto.features.geometry import Float
-from bomkl.auto.learner import loadable
+from bomkl.auto.learner import loadable, shallow_copy
 from bomkl.auto.limits import CELLS
 from bomkl.auto.parallel import Mapper, threads_of
 from bomkl.auto.rows.arrays import checked, dense_rows, matrix_rows, on_processor, rows_for
@@ -79,8 +79,7 @@ class RowLearner(RebuiltPool):
             return None
         if seen >= self._quiet_until or seen % CHUNK == 0:
             return None
-        after = object.__new__(type(self))
-        after.__dict__ = vars(self).copy()
+        after = shallow_copy(self)
         after._model, scores = self._model.after_row(X, y, self.seen)
         after._components = after._combination = None
         after.seen, after._model_rows = seen, self._model_rows + 1
@@ -97,18 +96,18 @@ class RowLearner(RebuiltPool):
             return out
         device = self.on_device
         if device is None:
-            model, threads = self._assembled(), threads_of(run)
+            whole, threads = self._assembled(), threads_of(run)
             for begin in range(0, n, _AT_ONCE):
                 end = min(begin + _AT_ONCE, n)
-                model.score(matrix_rows(X, begin, end), threads, out[begin:end])
+                whole.score(matrix_rows(X, begin, end), threads, out[begin:end])
             return out
-        here = self._here()
-        model_here = self._model_of(here, None, None) if here else None
+        own = self._on_processor()
+        model = self._model_of(own, None, None) if own else None
         for begin in range(0, n, device.rows_at_once):
             rows = rows_for(device, X, begin, min(begin + device.rows_at_once, n))
             parts = [device.scores(self, rows)]
-            if model_here is not None:
-                parts.append(model_here.score_parts(on_processor(rows)))
+            if model is not None:
+                parts.append(model.score_parts(on_processor(rows)))
             out[begin : begin + device.rows_at_once] = self.combination.scores(np.hstack(parts), self.task)
         return checked(out * self.spread + self.centre)
 
@@ -189,11 +188,11 @@ class RowLearner(RebuiltPool):
     def _learn_on_device(self, X: Any, y: Float, weight: Float, run: Mapper, out: Float) -> None:
         """Learn where a device has the regressions, and the processor the other components and the combination."""
         self._take_apart()  # the regressions are those of the device from now on
-        device, here = self.on_device, self._here()
+        device, own = self.on_device, self._on_processor()
         assert device is not None
         targets = self.targets(y)
         with ThreadPoolExecutor(1) as aside:
-            model = self._model_of(here, None, None) if here else None
+            model = self._model_of(own, None, None) if own else None
             learned = aside.submit(
                 lambda: (
                     np.empty((len(y), 0, self.outputs))
@@ -205,7 +204,7 @@ class RowLearner(RebuiltPool):
                 S = np.hstack([parts, learned.result()[begin:end]])
                 out[begin:end] = self.combination.score_and_learn(S, targets[begin:end], weight[begin:end], self.task)
         if self.sample is not None:
-            self.sample.add(self.views(on_processor(X), here)["codes"], y, weight, self.seen)
+            self.sample.add(self.views(on_processor(X), own)["codes"], y, weight, self.seen)
         out *= self.spread
         out += self.centre
         self.error_rows = self.error_rows.copy()
@@ -237,7 +236,7 @@ class RowLearner(RebuiltPool):
                 self.counts[int(value)] += 1
         return out
 
-    def _here(self) -> list[Component]:
+    def _on_processor(self) -> list[Component]:
         """Components that learn on the processor: all, or those that no device knows, which are the last ones."""
         return [each for each in self.components if self.on_device is None or not isinstance(each, NewtonComponent)]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from bomkl._support.limits import WIDEST
 from bomkl.auto.rows.arrays import dense_rows
-from bomkl.auto.rows.explain import Explanation, parts_of_columns
+from bomkl.auto.rows.explain import Explanation, explained_margin, parts_of_columns
 from bomkl.auto.task import Task
 
 if TYPE_CHECKING:
@@ -21,14 +21,12 @@ def explain_simple(
     learner: SimpleLearner, x: Any, sign: float, columns: Sequence[Any], output: int | None
 ) -> Explanation:
     """Take the score of one row, times a sign, apart; of several classes that of an output or of the likeliest."""
-    scores, several = sign * learner.scores(x)[0], learner.task is Task.MULTICLASS
-    output = (int(np.argmax(scores)) if output is None else output) if several else 0
-    margin = float(scores[output] - scores.mean()) if several else float(scores[0])
+    output, margin = explained_margin(learner, x, sign, output)
     assert learner.combination is not None
     slope, slopes = learner.split(learner.combination.slopes())
     row = dense_rows(x, 0, 1)
     parts = np.concatenate([each.scores(row)[0] for each in learner.models])
-    own = parts[:, output] - parts.mean(axis=1) if several else parts[:, 0]
+    own = parts[:, output] - parts.mean(axis=1) if learner.task is Task.MULTICLASS else parts[:, 0]
     if learner.rests:
         leader = learner.inner.leader
         within = Explanation(margin, dict.fromkeys(leader.names, 0.0), np.zeros(len(leader.stored_rows())), margin, {})
