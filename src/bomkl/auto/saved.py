@@ -71,10 +71,6 @@ class Saved:
             raise self.wrong(name, "True or False", value)
         return value
 
-    def value(self, name: str) -> Any:
-        """Take a value of any kind, which the caller has to check."""
-        return self._take(name)
-
     def text(self, name: str, choices: Iterable[str] | None = None) -> str:
         """Take a string, where choices are given one of them."""
         value = self._take(name)
@@ -120,7 +116,7 @@ class Saved:
         return list(value)
 
     def unread(self, name: str) -> Any:
-        """Take a value that whoever reads it checks."""
+        """Take a value of any kind, which the caller has to check."""
         return self._take(name)
 
     def part(self, name: str) -> Saved:

@@ -91,17 +91,7 @@ class LearnerSettings:
 
     def to_state(self) -> State:
         """All settings by name."""
-        return {
-            "budget": self.budget,
-            "seed": self.seed,
-            "regression": self.regression,
-            "huber": self.huber,
-            "forget": self.forget,
-            "trees": self.trees,
-            "squares": self.squares,
-            "memory": self.memory,
-            "growing_trees": self.growing_trees,
-        }
+        return dict(vars(self))
 
     @classmethod
     def from_state(cls, saved: Saved) -> Self:

@@ -23,6 +23,17 @@ Views = dict[str, NDArray[Any]]  # of single precision, but for the codes
 VIEWS = ("standard", "normal", "common", "leading", "relevant standard", "relevant normal")  # in the order of the core
 CLIP = 8.0  # standardised values beyond it tell an outlier, and how far out it is does not matter
 FAR = 1000.0  # common-scale values beyond it are as far as single precision can tell apart
+_SCALINGS = (  # as files have them
+    "mean",
+    "deviation",
+    "middle",
+    "common",
+    "sorted_columns",
+    "score_table",
+    "normal_mean",
+    "normal_deviation",
+    "axes",
+)
 _TAIL = 1e-3  # normal scores stay within this quantile and its mirror
 _LEADING = 8  # principal components of the view "leading"
 _FLOOR = 0.5  # least deviation of a column of two values, in their distance, where relevance scales the columns
@@ -175,20 +186,7 @@ class Geometry:
         made_for = self.relevance, self.coding
         if self._core is None or any(one is not other for one, other in zip(self._core[0], made_for, strict=True)):
             one = np.ones(len(self.mean))
-            arrays: State = {
-                "mean": self.mean,
-                "deviation": self.deviation,
-                "middle": self.middle,
-                "common": self.common,
-                "sorted_columns": self.sorted_columns,
-                "score_table": self.score_table,
-                "normal_mean": self.normal_mean,
-                "normal_deviation": self.normal_deviation,
-                "axes": self.axes,
-                "clip": CLIP,
-                "far": FAR,
-                "leading": view_width("leading", len(self.mean)),
-            }
+            arrays = self._scalings() | {"clip": CLIP, "far": FAR, "leading": view_width("leading", len(self.mean))}
             for name in ("standard", "normal"):
                 arrays[f"relevance_{name}"] = self.relevance.get(name, one).astype(np.float32)
             if self.coding is not None:
@@ -199,22 +197,16 @@ class Geometry:
     def __getstate__(self) -> State:
         return vars(self) | {"_core": None}  # the core does not know pickles
 
+    def _scalings(self) -> State:
+        return {name: getattr(self, name) for name in _SCALINGS}
+
     def square_means(self) -> Single:
         """Means of squared normal scores among the kept rows: 1, and 0 for constant columns."""
         return (self.sorted_columns[:, 0] < self.sorted_columns[:, -1]).astype(np.float32)
 
     def to_state(self) -> State:
         """Everything it is, as plain values and arrays."""
-        return {
-            "mean": self.mean,
-            "deviation": self.deviation,
-            "middle": self.middle,
-            "common": self.common,
-            "sorted_columns": self.sorted_columns,
-            "score_table": self.score_table,
-            "normal_mean": self.normal_mean,
-            "normal_deviation": self.normal_deviation,
-            "axes": self.axes,
+        return self._scalings() | {
             "relevance_standard": self.relevance["standard"],
             "relevance_normal": self.relevance["normal"],
             "coding": None if self.coding is None else self.coding.to_state(),

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bomkl.auto.features.geometry import Float
+from bomkl.auto.learner import shallow_copy
 from bomkl.auto.limits import CELLS, SUMS
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.task import Task
@@ -94,9 +95,7 @@ class History:
 
     def fork(self) -> Self:
         """Return a copy that may go on while this one stays as it is."""
-        fork = object.__new__(type(self))
-        fork.__dict__ = vars(self).copy()  # no array is ever changed in place
-        return fork
+        return shallow_copy(self)  # no array is ever changed in place
 
     def _digest(self, chunk: Float) -> None:
         y, predicted, probability, error, loss = chunk.T
@@ -194,7 +193,7 @@ class History:
         codes = found.pending[:, :2]
         if not regression and codes.size and (codes.min() < 0 or codes.max() >= classes):
             raise saved.wrong("pending", f"rows of {classes} classes", codes.max())
-        found.last = None if saved.value("last") is None else float(state["last"])
+        found.last = None if saved.unread("last") is None else float(state["last"])
         found.bins = saved.array("bins", (BINS, 3), np.float64, *SUMS)
         found.pairs = saved.array("pairs", (None, 3))
         found.surprises = saved.array("surprises", (None, 4))

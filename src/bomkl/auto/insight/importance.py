@@ -12,7 +12,6 @@ window is over. So how rows are split into calls changes nothing.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -24,7 +23,7 @@ from bomkl.auto.features.geometry import Float
 from bomkl.auto.insight.averages import Averages
 from bomkl.auto.insight.mixing import RowMixer, copied, mixed_from_state, mixed_state, row_bytes, stacked
 from bomkl.auto.insight.swapping import Window
-from bomkl.auto.learner import Learner, learner_from_state, learner_state
+from bomkl.auto.learner import Learner, learner_from_state, learner_state, shallow_copy
 from bomkl.auto.limits import SUMS
 from bomkl.auto.parallel import Mapper
 from bomkl.auto.rows.arrays import array_bytes
@@ -98,7 +97,7 @@ class Importance:
         `mixer` gives what knows the columns of the rows; None of very wide ones.
         """
         begins = self.open is None
-        window = _Open(learner) if self.open is None else copy.copy(self.open)
+        window = _Open(learner) if self.open is None else shallow_copy(self.open)
         whole = begins and len(y) == WINDOW
         window.rows = [*window.rows, X if whole and not hasattr(X, "tensor") else copied(X)]
         window.y, window.weight = [*window.y, np.array(y)], [*window.weight, np.array(weight)]
@@ -170,9 +169,7 @@ class Importance:
 
     def fork(self) -> Self:
         """Return a copy that may go on while this one stays as it is."""
-        fork = object.__new__(type(self))
-        fork.__dict__ = vars(self).copy()  # no part of it is ever changed in place
-        return fork
+        return shallow_copy(self)  # no part of it is ever changed in place
 
     def to_state(self) -> State:
         """Everything it is, as plain values and arrays."""

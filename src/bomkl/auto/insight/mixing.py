@@ -202,7 +202,7 @@ def mixed_from_state(saved: Saved, rows: int, columns: int, cells: int | None) -
 def _cells_from_state(saved: Saved, rows: int) -> Any:
     kind = saved.integer("kind", 0, 3)
     if kind < 2:
-        texts = saved.value("texts")
+        texts = saved.unread("texts")
         right = isinstance(texts, list) and all(text is None or type(text) is str for text in texts)
         if texts is not None if kind == 0 else not right or len(texts) != rows:
             raise saved.wrong("texts", f"{rows} texts, or none without a kind", type(texts))
