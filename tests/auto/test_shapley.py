@@ -111,6 +111,16 @@ def test_before_rows_were_measured_the_rows_themselves_are_the_background():
     np.testing.assert_allclose(found.base_values + found.values.sum(axis=1), model.predict(X))
 
 
+def test_parts_add_up_after_a_call_that_took_in_a_column():
+    rows = [{"a": float(value), "t": "uvw"[at % 3]} for at, value in enumerate(RANDOM.normal(size=32))]
+    for row in rows[20:]:
+        row["late"] = float(RANDOM.normal())
+    model = AutoMKLClassifier(random_state=0).partial_fit(rows, [int(row["a"] > 0) for row in rows])
+    found = model.explain(rows[:3])
+    assert found.feature_names == ["a", "t", "late"]
+    np.testing.assert_allclose(found.values.sum(axis=1) + found.base_values, model.decision_function(rows[:3]))
+
+
 def test_very_wide_rows_are_explained_by_the_columns_that_they_have():
     X = sp.random(200, 5000, 0.002, format="lil", random_state=0)
     X[:, 7] = np.abs(RANDOM.normal(size=(200, 1)))

@@ -64,6 +64,10 @@ class InputRows(OneRow):
         rows, self._filler = filled_and_learned(self._filler_so_far(), X, learned)
         return rows, None
 
+    def _take_over(self, update: Update | None) -> None:
+        super()._take_over(update)
+        self._places = None  # from here on they are those of the encoder, which may change before the next rows
+
     def _rows_of(self, rows: EncodedRows) -> Any:
         """Rows of a table as the learner takes them."""
         return rows if isinstance(self._learner, HashedLearner) else rows.numbers
