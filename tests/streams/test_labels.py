@@ -8,6 +8,8 @@ import pytest
 from bomkl.streams.errors import KeptRows
 from bomkl.streams.labels import (
     MISSING,
+    first_label,
+    has_labels,
     is_missing,
     label_kind,
     plain_numbers,
@@ -37,6 +39,16 @@ def read(reader, cells, keep=None, **known):
 def test_missing_values():
     assert all(map(is_missing, [None, float("nan"), " NA ", *MISSING]))
     assert not any(map(is_missing, [0, "0", "na", False, "none"]))
+
+
+def test_the_first_label_that_is_there():
+    assert has_labels(None)
+    assert has_labels([None, "x"])
+    assert not has_labels(["", None])
+    assert first_label(["", "x", "y"]) == ["x"]
+    assert first_label(np.array([None, 3], dtype=object)) == [3]
+    assert first_label(["", None]) == []
+    assert first_label(np.array([2.5, 1.0])).tolist() == [2.5]
 
 
 def test_numbers_of_cells():

@@ -84,3 +84,22 @@ def test_reading_from_a_row_on_keeps_the_block_boundaries(tmp_path, data, start)
         )
     ]
     assert [part.tolist() for part in parts] == [rows.tolist() for rows in expected if len(rows)]
+
+
+@pytest.mark.parametrize("as_tables", [True, False])
+@pytest.mark.parametrize("piped", [True, False])
+def test_rows_without_a_label_do_not_tell_what_labels_are(tmp_path, monkeypatch, as_tables, piped):
+    text = "a,label\n1,\n2,NA\n3,x\n4,y\n"
+    (tmp_path / "rows.csv").write_text(text)
+    feed(monkeypatch, text.encode())
+    settings = {"on_bad_line": "skip", "as_tables": as_tables, "block_rows": 1}
+    stream = open_stream("-" if piped else tmp_path / "rows.csv", **settings)
+    assert stream.scan().classes == ("x", "y")
+    assert [y.tolist() for _, y in stream] == [["x"], ["y"]]
+    assert stream.skipped == 2
+
+
+def test_a_file_without_any_label(tmp_path):
+    (tmp_path / "rows.csv").write_text("a,label\n1,\n2,\n")
+    with pytest.raises(StreamError, match=r"rows.csv: there are no rows \(2 bad lines were skipped"):
+        open_stream(tmp_path / "rows.csv", on_bad_line="skip").scan()

@@ -54,6 +54,18 @@ def plain_numbers(cells: Cells) -> NDArray[np.float64] | None:
         return None
 
 
+def has_labels(cells: Cells | None) -> bool:
+    """Tell whether some row has a label, or rows have no labels at all."""
+    return cells is None or not all(map(is_missing, cells))
+
+
+def first_label(cells: Cells) -> Cells:
+    """Give the first label that is there, alone; nothing where there is none."""
+    if isinstance(cells, np.ndarray) and cells.dtype.kind != "O":
+        return cells[:1]
+    return next(([cell] for cell in cells if not is_missing(cell)), [])
+
+
 def label_kind(cells: Cells) -> LabelKind:
     """Tell numbers from strings: labels are strings as soon as one of them is no number."""
     if isinstance(cells, np.ndarray) and cells.dtype.kind != "O":

@@ -22,7 +22,16 @@ from bomkl.streams.columns import (
     widen_column,
 )
 from bomkl.streams.errors import BadLines, KeptRows, StreamError
-from bomkl.streams.labels import Cells, Lines, is_missing, label_kind, read_labels, read_weights, whole_if_possible
+from bomkl.streams.labels import (
+    Cells,
+    Lines,
+    first_label,
+    is_missing,
+    label_kind,
+    read_labels,
+    read_weights,
+    whole_if_possible,
+)
 from bomkl.streams.reading import listed
 from bomkl.streams.schema import Column, Schema
 from bomkl.tables.cells import taken
@@ -219,7 +228,9 @@ class Table:
         if not features:
             raise StreamError(f"{self.file}: there is no feature column in {listed(list(self.cells))}")
         columns = [infer_column(name, self.cells[name], options, self.file) for name in features]
-        labels = self.label_cells if not options.as_tables or self.label_cells is None else self.label_cells[:1]
+        labels = self.label_cells
+        if options.as_tables and labels is not None:
+            labels = first_label(labels)
         kind = "number" if labels is None else label_kind(labels)
         schema = Schema(0, (), self.label, tuple(options.ignore), label_kind=kind, weight=self.weight)
         return schema.with_columns(columns, options.buckets)

@@ -16,7 +16,7 @@ from bomkl._support.limits import MOST_CLASSES
 from bomkl._support.stream_options import StreamOptions
 from bomkl.streams.errors import BadLineError, BadLines, NoRowsError, StreamError, check_number_of_classes
 from bomkl.streams.formats.registry import FORMATS, checked_options, format_of
-from bomkl.streams.labels import whole_if_possible
+from bomkl.streams.labels import has_labels, whole_if_possible
 from bomkl.streams.live import LiveFile
 from bomkl.streams.parts import Block, Part, joined
 from bomkl.streams.reading import Reading
@@ -143,13 +143,16 @@ class Stream:
         given = self.schema
         found: set[Label] = set()
         wanted = classes and self.options.labels and self.options.target == "class"
-        rows = 0
+        rows, labelled = 0, given is not None
         for part in parts:
             rows += len(part.lines)
             if given is None:
-                if self.schema is None:
-                    self.schema = part.infer(self.options)
-                    self.schema = self.schema if adjust is None else adjust(self.schema)
+                if self.schema is None or not labelled:
+                    first = part.infer(self.options)
+                    if self.schema is not None:  # no row so far has a label that tells of which kind labels are
+                        first = replace(self.schema, label_kind=first.label_kind)
+                    self.schema = first if adjust is None else adjust(first)
+                    labelled = has_labels(part.label_cells)
                 if self.rewindable:
                     self.schema = part.extend(self.schema, self.options, self.ignored)
                 if self.rewindable or not self.options.as_tables:
@@ -158,11 +161,13 @@ class Stream:
                 found.update(_classes(part, self.schema, self.options, bad))
             elif self.rewindable and self.schema is not None:
                 part.encode(self.schema, self.options, bad)
-            if not self.rewindable and not self._more_at_once() and not (wanted and len(found) < 2):
+            if not self.rewindable and not self._more_at_once() and labelled and not (wanted and len(found) < 2):
                 break
         self.n_rows = rows if self.rewindable else None
         if self.schema is None:
             raise self._failed or NoRowsError(f"{self.name}: there are no rows{self._left_out(bad)}")
+        if wanted and self.rewindable and not found:
+            raise NoRowsError(f"{self.name}: there are no rows{self._left_out(bad)}")
         check_number_of_classes(self.name, len(found))
         if found and self.schema.classes is None:
             if any(isinstance(label, str) for label in found):
