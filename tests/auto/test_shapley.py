@@ -121,6 +121,14 @@ def test_parts_add_up_after_a_call_that_took_in_a_column():
     np.testing.assert_allclose(found.values.sum(axis=1) + found.base_values, model.decision_function(rows[:3]))
 
 
+def test_rows_without_any_value_have_no_parts():
+    rows = [{"a": None}, {"b": None}] * 3
+    model = AutoMKLClassifier(random_state=0).partial_fit(rows, [0, 1] * 3)
+    found = model.explain(rows)
+    assert found.values.shape == found.data.shape == (6, 0)
+    np.testing.assert_allclose(found.base_values, model.decision_function(rows))
+
+
 def test_very_wide_rows_are_explained_by_the_columns_that_they_have():
     X = sp.random(200, 5000, 0.002, format="lil", random_state=0)
     X[:, 7] = np.abs(RANDOM.normal(size=(200, 1)))

@@ -106,8 +106,8 @@ def _data(X: Any, names: list[Any], numbers: Any) -> NDArray[Any]:
     if not is_table(X):
         return np.asarray(numbers)
     table = read_table(X)
-    missing = np.full(table.n_rows, None, dtype=object)
-    columns = [
-        np.array(list(table.columns[name].values), dtype=object) if name in table.columns else missing for name in names
-    ]
-    return np.column_stack(columns)
+    data = np.full((table.n_rows, len(names)), None, dtype=object)
+    for at, name in enumerate(names):
+        if name in table.columns:
+            data[:, at] = list(table.columns[name].values)
+    return data

@@ -67,6 +67,8 @@ def shapley_values(
     n, m, columns = rows.shape[0], background.shape[0], mixer.columns
     pool = stacked([rows, background])
     of_rows, of_background = score(rows), score(background)
+    if not mixer.names:  # no row of the table had a value
+        return np.zeros((n, 0, of_rows.shape[1])), of_background.mean(axis=0)
     steps, weights = _subsets(len(columns), m) if len(columns) <= EXACT else _walks(len(columns), m, seed)
     outputs = of_rows.shape[1]
     values = np.zeros((n, len(mixer.names), outputs))
