@@ -161,3 +161,12 @@ def test_after_each_challenger_that_lost_there_is_none_for_twice_as_long(monkeyp
     assert layer(model).lost == len(begun) > 3
     for losses, (one, next_one) in enumerate(itertools.pairwise(begun), 1):
         assert next_one - one >= 20 + 50 * 2**losses
+
+
+def test_a_challenger_that_won_makes_up_for_one_that_lost():
+    X, y = changed("two")
+    model = fresh("two").partial_fit(X[:900], y[:900])
+    layer(model).lost = 3
+    model.partial_fit(X[900:], y[900:])
+    assert layer(model).inner.seen < 600  # it is the challenger
+    assert layer(model).lost == 2

@@ -41,7 +41,7 @@ class ChallengedLearner(Layer):
         self.challenger: RowLearner | None = None
         self.losses = np.zeros(2)  # of the learner within and of the challenger, since it began
         self.age = 0
-        self.lost = 0  # challengers in a row that did not win
+        self.lost = 0  # challengers that did not win, less those that won, so that few begin where few win
         self.rests_until = 0  # row count before which none begins
         self.past: list[dict[str, Any]] = []  # changes that learners before the one within noticed
 
@@ -103,7 +103,7 @@ class ChallengedLearner(Layer):
             if won:
                 out[at:] = beside[at:]
                 self._take_over(self.seen - n + at)
-            self.lost = 0 if won else self.lost + 1
+            self.lost = max(self.lost - 1, 0) if won else self.lost + 1
             self.rests_until = 0 if won else self.seen - n + at + REST * 2**self.lost
             self.challenger, beside = None, None
             self.losses, self.age = np.zeros(2), 0
