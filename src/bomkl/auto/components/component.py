@@ -85,7 +85,7 @@ class Component(Protocol):
     def fork(self) -> Self:
         """Return a copy that may learn while this one stays as it is; only the latest fork may learn."""
 
-    def tend(self) -> None:
+    def maintain(self) -> None:
         """Do what has to be done from time to time; called whenever the row count is a multiple of `CHUNK`."""
 
     def close(self) -> None:
@@ -147,7 +147,7 @@ class NewtonComponent:
         """Return a copy that shares what it does not change."""
         return self.at(self.regression.fork())
 
-    def tend(self) -> None:
+    def maintain(self) -> None:
         """Keep the covariance positive definite; a device does that itself."""
         if isinstance(self.regression, NewtonRegression):
             repair(self.regression)
@@ -193,7 +193,7 @@ class RoundsComponent(NewtonComponent):
         """Start from a posterior mean (r, outputs) and covariance (r, r), which holds the prior."""
         return cls(name, features, Information.of(w, covariance, features.width))
 
-    def tend(self) -> None:
+    def maintain(self) -> None:
         """Do nothing: information in double precision stays positive definite."""
 
     def close(self) -> None:

@@ -117,9 +117,9 @@ class CurvedComponent:
         """Return a copy that shares what it does not change."""
         return replace(self, inner=self.inner.fork())
 
-    def tend(self) -> None:
+    def maintain(self) -> None:
         """Keep the covariance positive definite."""
-        self.inner.tend()
+        self.inner.maintain()
 
     def close(self) -> None:
         """Close the open block."""

@@ -45,7 +45,7 @@ class RoundLearner(RowLearner):
 
     kind = "rounds"
     merges = True
-    builds_beside = False  # rounds begin when the budget is full
+    builds_ahead = False  # rounds begin when the budget is full
     curves_targets = False
 
     def __init__(self, settings: LearnerSettings, n_classes: int = 2) -> None:

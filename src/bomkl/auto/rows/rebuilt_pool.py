@@ -30,11 +30,11 @@ from bomkl.auto.trees.trees import TREES, is_tree
 class RebuiltPool(LearnedPool):
     """Rebuilds from the kept rows, pruning, and the experts that follow drift."""
 
-    builds_beside = True  # whether models are rebuilt a part with every row
+    builds_ahead = True  # whether models are rebuilt a part with every row
 
     def __init__(self, settings: LearnerSettings, n_classes: int = 2) -> None:
         super().__init__(settings, n_classes)
-        self.schedule = Schedule(settings.budget, self.builds_beside)
+        self.schedule = Schedule(settings.budget, self.builds_ahead)
         self.kept = HeldRows()
         self.rebuild: Rebuild | None = None  # one that has begun
         self.growth: Growth | None = None  # of trees, one that has begun
@@ -72,7 +72,7 @@ class RebuiltPool(LearnedPool):
     def _postpones(self, stage: int) -> bool:
         """Whether so few rows of many classes are not worth the time of a rebuild, which grows with the classes."""
         few = stage < min(ROWS_A_CLASS * self.n_classes, self.settings.budget)
-        return few and self.builds_beside and self.n_classes > MANY_CLASSES
+        return few and self.builds_ahead and self.n_classes > MANY_CLASSES
 
     def _build(self, X: Float, targets: Float, weight: Float, run: Mapper) -> tuple[Geometry, list[Component]]:
         begun = self.rebuild

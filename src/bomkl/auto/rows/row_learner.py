@@ -28,7 +28,7 @@ from bomkl.auto.rows.rebuilt_pool import RebuiltPool
 from bomkl.auto.rows.state import load_row_learner, row_learner_state
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.task import LearnerSettings, Task, new_class_log_odds
-from bomkl.auto.trees.regrowth import tend_trees
+from bomkl.auto.trees.regrowth import grow_due_trees
 
 _AT_ONCE = 4 * CHUNK  # rows that are made an array at a time
 
@@ -165,7 +165,7 @@ class RowLearner(RebuiltPool):
             self._model_rows += n
             if (self.seen + n) % CHUNK == 0 and model.has_unchecked:
                 for component in self.components:
-                    component.tend()
+                    component.maintain()
                 for regression in self._drift_regressions():
                     repair(regression)
         if self.support is None:
@@ -182,7 +182,7 @@ class RowLearner(RebuiltPool):
                 self._work_ahead(self.schedule.built_from(due), due)
         if self.seen == self.schedule.prune_at:
             self._prune()
-        tend_trees(self, growth, run)
+        grow_due_trees(self, growth, run)
         return n
 
     def _learn_on_device(self, X: Any, y: Float, weight: Float, run: Mapper, out: Float) -> None:
@@ -211,7 +211,7 @@ class RowLearner(RebuiltPool):
         self.error_rows[self.places()] += len(y)
         if (self.seen + len(y)) % CHUNK == 0:
             for component in self.components:
-                component.tend()
+                component.maintain()
 
     def target_limits(self) -> tuple[float, float]:
         """Least and largest class number or target."""

@@ -16,8 +16,8 @@ class Schedule:
     ----------
     budget : int
         Rows that are kept.
-    beside : bool
-        Whether large models are built beside the stream, and take their places a little later.
+    ahead : bool
+        Whether large models are built a part with every row, and take their places a little later.
 
     Examples
     --------
@@ -31,7 +31,7 @@ class Schedule:
     """
 
     budget: int
-    beside: bool = True
+    ahead: bool = True
 
     def stages(self) -> Iterator[int]:
         """Row counts that models are built from."""
@@ -43,7 +43,7 @@ class Schedule:
 
     def late(self, stage: int) -> int:
         """Rows that come between those a model is rebuilt from and its taking its place; it learns them then."""
-        return stage // LATE if self.beside and stage >= LATE_FROM else 0
+        return stage // LATE if self.ahead and stage >= LATE_FROM else 0
 
     def next_stage(self, seen: int) -> int:
         """Row count at which a rebuilt model takes its place next; the last such count when the budget is full."""

@@ -24,7 +24,7 @@ def first_sample(learner: LearnedPool, X: Float, y: Float, weight: Float) -> Sam
     return Sample.of(SAMPLE * learner.settings.budget, learner.settings.seed, codes, y, weight)
 
 
-def tend_trees(learner: RowLearner, begun: int, run: Mapper) -> None:
+def grow_due_trees(learner: RowLearner, begun: int, run: Mapper) -> None:
     """Begin or go on growing, or put the new trees in their places, as is due now; growing begins at row `begun`."""
     if learner.sample is None or learner.seen < begun:
         return

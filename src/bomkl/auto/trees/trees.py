@@ -49,7 +49,7 @@ class _TreeComponent:
     def renumber(self, support: NDArray[np.int64]) -> None:
         """Do nothing: trees need no stored rows."""
 
-    def tend(self) -> None:
+    def maintain(self) -> None:
         """Do nothing: trees keep by themselves."""
 
     def geometries(self) -> tuple[str, ...]:
