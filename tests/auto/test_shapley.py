@@ -129,6 +129,16 @@ def test_rows_without_any_value_have_no_parts():
     np.testing.assert_allclose(found.base_values, model.decision_function(rows))
 
 
+def test_a_text_that_is_the_same_in_all_rows_adds_nothing():
+    X = RANDOM.normal(size=(300, 2))
+    table = pd.DataFrame(X, columns=["a", "b"]).assign(same="x")
+    for late in (0, 150):  # what a text is encoded as changes with the targets
+        y = X[:, 0] + np.where(np.arange(300) < late, 0.0, 3.0)
+        found = AutoMKLRegressor(budget=50, random_state=0).partial_fit(table, y).explain(table[:20])
+        np.testing.assert_allclose(found.values[:, 2], 0.0, atol=1e-12)
+        assert np.abs(found.values[:, 0]).mean() > 0.1
+
+
 def test_very_wide_rows_are_explained_by_the_columns_that_they_have():
     X = sp.random(200, 5000, 0.002, format="lil", random_state=0)
     X[:, 7] = np.abs(RANDOM.normal(size=(200, 1)))

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bomkl._support.repr import ShowsState
 from bomkl._support.validation import check_choice, check_count
-from bomkl.tables.cells import Kind, check_kinds
+from bomkl.tables.cells import Cells, Kind, check_kinds
 from bomkl.tables.early import Room
 from bomkl.tables.encoded import EncodedRows
 from bomkl.tables.errors import TableError, shown_names
@@ -198,6 +198,16 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
         rows, update = self._learned.encode(table)
         update.notices.warn()
         return EncodedRows(rows, update.cells)
+
+    def encoded_again(self, rows: EncodedRows) -> EncodedRows:
+        """Encode rows of before by their cells, with what was learned since."""
+        columns = [column for column in self._learned.columns if not column.waits]
+        cells = {
+            column.name: Cells(values, column.kind)
+            for column, (_, values) in zip(columns, rows.cells, strict=True)
+            if values is not None
+        }
+        return EncodedRows(self._learned.encode(Table(cells, rows.shape[0], sparse=True))[0], rows.cells)
 
     def encode_and_note(self, X: Any) -> tuple[Float, Notices]:
         """Encode rows, and give what could not be used instead of a warning, which nobody would see on a worker."""

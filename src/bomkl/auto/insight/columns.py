@@ -23,6 +23,7 @@ from bomkl.auto.parallel import Mapper
 from bomkl.auto.rows.arrays import dense_rows
 from bomkl.auto.saved import State
 from bomkl.auto.wide.sparse_rows import canonical_rows
+from bomkl.tables.encoded import EncodedRows
 
 _MOST_LISTED = 2**24  # columns that an array is made for
 
@@ -51,6 +52,12 @@ class MeasuredColumns(TableRows):
             return RowMixer(names, names, ())
         places = self._places or encoder.columns_of_features()
         return RowMixer(list(encoder.kinds_), places, self._hashed_names())
+
+    def _sample(self) -> Any:
+        """Return rows of the stream as the learner takes them now; None before some were kept."""
+        importance: Importance | None = vars(self).get("_importance")
+        sample = None if importance is None else importance.sample()
+        return self._encoder.encoded_again(sample) if isinstance(sample, EncodedRows) else sample
 
     def _hashed_names(self) -> Sequence[Any]:
         """Columns whose cells rows have beside their numbers."""
@@ -126,11 +133,6 @@ class MeasuredColumns(TableRows):
         if means is None:
             return np.broadcast_to(np.nan, now.n_features_in_)
         return np.asarray(deviations / (float(np.maximum(means, 0.0).sum()) or 1.0))
-
-    def _sample(self) -> Any:
-        """Rows of the stream as learners take them; None before the first are kept."""
-        importance: Importance | None = vars(self).get("_importance")
-        return None if importance is None else importance.sample()
 
     def _measured(self, of_errors: bool = False) -> tuple[Any, Any]:
         """Rise of the loss, or of the error, that shuffling each column brings, and its deviation; None before."""
