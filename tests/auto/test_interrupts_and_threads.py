@@ -397,6 +397,29 @@ def test_one_row_is_learned_by_the_labels_of_its_moment(monkeypatch):
     assert content(model) == expected
 
 
+@pytest.mark.parametrize("plot", ["plot_effects", "plot_importances"])
+def test_plots_are_of_one_moment(plot, monkeypatch):
+    pytest.importorskip("matplotlib")
+    rows, y = [{"a": a, "b": b} for a, b, *_ in X[:128].tolist()], (X[:128, 0] > 0).astype(int)
+    model = AutoMKLClassifier(200, random_state=0).partial_fit(rows, y)
+    names, began = AutoMKLClassifier._column_names, []
+
+    def names_while_another_thread_learns(self):
+        found = names(self)
+        if not began:
+            began.append(True)
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(model.partial_fit, [row | {"later": 1.0} for row in rows], y).result()
+        return found
+
+    monkeypatch.setattr(AutoMKLClassifier, "_column_names", names_while_another_thread_learns)
+    figure = getattr(model, plot)()
+    shown = " ".join(text.get_text() for ax in figure.axes for text in [*ax.get_yticklabels(), ax.xaxis.label])
+    assert began
+    assert "later" not in shown
+    assert "later" in model.feature_names_in_
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_what_a_reader_holds_does_not_learn_on(name):
     make, y = MODELS[name]

@@ -82,15 +82,16 @@ class Pictures(MeasuredColumns):
         figure : matplotlib Figure
             A panel for each column. Lines are means; 80 % of the rows lie in the band.
         """
-        check_is_fitted(self)
-        effects = self._effects([columns] if isinstance(columns, str) else columns)
+        now = as_of(self, vars(self))
+        check_is_fitted(now)
+        effects = now._effects([columns] if isinstance(columns, str) else columns)
         if not effects:
             raise ValueError("There is nothing to draw: these columns have one value only, or none that can be shown.")
         across = min(len(effects), 2)
         down = -(-len(effects) // across)
         figure = new_figure((4.2 * across, 2.8 * down))
         for ax, effect in zip(np.ravel(figure.subplots(down, across)), effects, strict=False):
-            plots.draw_effect(effect, ax, self._shown_outputs())
+            plots.draw_effect(effect, ax, now._shown_outputs())
         for ax in figure.axes[len(effects) :]:
             ax.set_visible(False)
         return figure
@@ -115,9 +116,10 @@ class Pictures(MeasuredColumns):
         return plots
 
     def _drawn(self, draw: Callable[[Any, Axes], str], ax: Axes | None) -> Figure:
-        check_is_fitted(self)
+        now = as_of(self, vars(self))
+        check_is_fitted(now)
         figure, ax = new_axes(ax)
-        draw(self, ax)
+        draw(now, ax)
         return figure
 
     def _effects(self, columns: Sequence[Any] | None = None, most: int = 4) -> list[Effect]:
