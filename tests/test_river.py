@@ -255,6 +255,7 @@ def labelled(kind):
     [
         (float("nan"), r"The label y must be known\. Got nan instead"),
         (np.float64("nan"), r"The label y must be known"),
+        (None, r"The label y must be known\. Got None instead"),
         (pd.NA, r"The label y must be known\. Got <NA> instead"),
         (pd.NaT, r"The label y must be known\. Got NaT instead"),
         (["spam"], r"The label y must be hashable, .*\. Got \['spam'\] instead"),

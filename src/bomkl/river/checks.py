@@ -56,7 +56,7 @@ def check_label(label: Any) -> None:
         rule = "hashable, such as a string, a number or a bool"
         raise ValueError(f"The label y must be {rule}. Got {label!r} instead.") from None
     try:
-        is_missing = bool(label != label)
+        is_missing = label is None or bool(label != label)
     except TypeError:  # pandas.NA
         is_missing = True
     if is_missing:
