@@ -55,6 +55,18 @@ def test_new_columns_are_learned_and_calls_may_be_cut_anywhere(kind, settings, t
         assert model.mistakes_ == other.mistakes_
 
 
+def test_the_order_of_new_columns_does_not_depend_on_how_calls_are_cut():
+    rows = [{"a": 1.0, "p": None, "q": None}, {"a": 2.0, "z": 3.0, "q": 4.0}, {"a": 3.0, "p": 1.0}]
+    rows += [{"n": i, "a": float(i), "p": 1.0, "z": 2.0, "b": 1.0} for i in range(20)]
+    y = [float(i % 3) for i in range(len(rows))]
+    whole, single = AutoMKLRegressor(random_state=0).partial_fit(rows, y), AutoMKLRegressor(random_state=0)
+    for row, target in zip(rows, y, strict=True):
+        single.learn_one(row, target)
+    assert whole.feature_names_in_.tolist() == single.feature_names_in_.tolist() == ["a", "q", "z", "p", "b", "n"]
+    files = [modelfile.to_bytes(modelfile.Model(model)) for model in (whole, single)]
+    assert files[0] == files[1]
+
+
 def test_columns_that_come_too_late_are_ignored_with_a_warning():
     rows, y = stream(late=120)  # of a budget of 150
     with pytest.warns(TableWarning, match="'size' is ignored") as caught:

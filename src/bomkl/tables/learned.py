@@ -288,15 +288,18 @@ class Learned:
             cells = cells_of(table, column.name)
             found.append((waiting(column, cells) if column.waits else column, cells))
         left = MOST_NEW_COLUMNS - sum(not column.in_use for column in self.columns)
+        begun: list[tuple[Column, Cells]] = []
         for name in new:
             cells = table.columns[name]
             if room.new and self.early is not None and left > 0:
                 column = waiting(Column.new(name, None, len(self.targets.sums), max_values, waits=True), cells)
                 if column.kind is not None:
                     left -= 1
-                    found.append((column, cells))
+                    begun.append((column, cells))
             else:
                 notices.unused(name, cells.count(), _NEW)
+        # in the order in which single rows would bring them
+        found += sorted(begun, key=lambda each: _turn(each[0]))
         return found
 
     def _fill(self, out: Float, changes: list[Change], claims: list[Claim], learned: Mask) -> Filling:
