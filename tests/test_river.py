@@ -114,7 +114,7 @@ def test_auto_models_make_room_for_features_to_come():
 def test_classes_of_any_kind_in_any_order_one_by_one_and_at_once():
     X, _ = rows(200)
     y = 2 * (X[:, 0] > 0) + (X[:, 1] > 0)
-    labels = [["b", True, 7, None][number] for number in y]
+    labels = [["b", True, 7, ("a", 1)][number] for number in y]
     frame = pd.DataFrame(X, columns=list("xyz"))
     one, many = (river.BudgetMKLClassifier(KERNELS, budget=15, seed=2) for _ in range(2))
     for x, label in zip(frame.to_dict("records"), labels, strict=True):
