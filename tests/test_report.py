@@ -225,3 +225,17 @@ def test_a_report_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
 
 def test_budget_models_have_no_report():
     assert not hasattr(BudgetMKLClassifier(), "report")
+
+
+@pytest.mark.parametrize(
+    ("settings", "rows", "why"),
+    [
+        ({"update": "rounds"}, 300, "no rows have been kept yet"),
+        ({}, 95, "no rows have been kept yet"),
+        ({}, 96, "these columns have one value only"),
+    ],
+)
+def test_effects_that_cannot_be_drawn_say_why(settings, rows, why):
+    model = AutoMKLClassifier(random_state=0, **settings).partial_fit(np.ones((rows, 2)), np.arange(rows) % 2)
+    with pytest.raises(ValueError, match=f"There is nothing to draw: {why}"):
+        model.plot_effects()

@@ -86,7 +86,10 @@ class Pictures(MeasuredColumns):
         check_is_fitted(now)
         effects = now._effects([columns] if isinstance(columns, str) else columns)
         if not effects:
-            raise ValueError("There is nothing to draw: these columns have one value only, or none that can be shown.")
+            why = "these columns have one value only, or none that can be shown."
+            if now._sample() is None:
+                why = "no rows have been kept yet. That needs 96 rows and update='rows'."
+            raise ValueError(f"There is nothing to draw: {why}")
         across = min(len(effects), 2)
         down = -(-len(effects) // across)
         figure = new_figure((4.2 * across, 2.8 * down))
