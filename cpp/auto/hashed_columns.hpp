@@ -21,6 +21,7 @@ namespace bomkl::automatic {
 
 inline constexpr std::size_t kSlots = 3;          // of a column: its value, and of dates the hour and the weekday
 inline constexpr double kMostWholeNumbers = 400;  // distinct whole numbers of a column that counts as a category
+inline constexpr double kMostOfIdentifier = 0.8;  // distinct whole numbers, as a share of the rows, of an identifier
 inline constexpr int kBins = 16;                  // of equal counts, of a quantity
 inline constexpr std::size_t kMostKept = 2048;    // numbers from which bins are made
 inline constexpr double kUndecidedRows = 100;     // before which a text may be anything
@@ -88,7 +89,7 @@ struct Slot {
     double texts = 0;                         // rows with a text
     double letters = 0;                       // of them
     double count = 0, mean = 0, squares = 0;  // of numbers, squares around the mean
-    bool whole = true;                        // whether all numbers were whole, and not too many different ones
+    bool whole = true;                        // whether all numbers were whole
     int n_cuts = 0;
     std::array<double, kBins - 1> cuts{};
     std::size_t n_kept = 0;
@@ -104,7 +105,9 @@ struct Slot {
         const double different = distinct.count();
         return different > kFewTexts && letters > kLeastLetters * texts && different > kLeastTexts * rows;
     }
-    bool says_something() const { return whole ? distinct.count() >= 2 : n_cuts > 0; }
+    bool is_category() const { return whole && distinct.count() <= kMostWholeNumbers; }
+    bool is_identifier() const { return whole && !is_category() && distinct.count() < kMostOfIdentifier * rows; }
+    bool says_something() const { return is_category() ? distinct.count() >= 2 : n_cuts > 0; }
 
     // A number in deviations from the mean of those before it.
     double standard(double x) const {
@@ -120,7 +123,7 @@ struct Slot {
         squares = std::min(squares + before * (x - mean), 1e300);
         if (whole) {
             distinct.add(code);
-            whole = is_whole(x) && distinct.count() <= kMostWholeNumbers;
+            whole = is_whole(x);
             if (!whole) distinct.clear();
         }
         if (n_kept < kMostKept) keep(x);
@@ -172,6 +175,8 @@ public:
             if (!std::isnan(numbers_[s]))
                 if (const double z = slots[s].standard(numbers_[s]); z != 0) numbers.push_back({std::uint32_t(s), z});
             if (shown_[s]) values.push_back({codes_[s], 1.0, std::int32_t(s), -1, 0, 0});
+            if (!std::isnan(numbers_[s]) && slots[s].is_identifier())
+                values.push_back({raw_[s], 1.0, std::int32_t(s), -1, 0, 0});
         }
         able_.clear();
         for (bool text : {true, false})  // texts first
@@ -240,13 +245,13 @@ private:
         const Slot& slot = slots[s];
         numbers_[s] = x;
         raw_[s] = mixed(salt(s) ^ mixed(std::bit_cast<std::uint64_t>(x == 0 ? 0.0 : x)));
-        if (slot.whole && Slot::is_whole(x)) {
+        if (slot.is_category() && Slot::is_whole(x)) {
             codes_[s] = raw_[s];
             shown_[s] = slot.says_something();
         } else if (slot.n_cuts > 0) {
             const auto bin = std::upper_bound(slot.cuts.begin(), slot.cuts.begin() + slot.n_cuts, x) - slot.cuts.begin();
             codes_[s] = mixed(salt(s) ^ (0x42494E00u + std::uint64_t(bin)));
-            shown_[s] = !slot.whole;
+            shown_[s] = !slot.is_category();
         }
     }
 

@@ -343,3 +343,17 @@ def test_targets_of_any_size_leave_a_model_that_can_be_saved(loss, size):
         model.partial_fit(X[begin : begin + 8], rng.integers(1, 2000, 8) * size)
         data = modelfile.to_bytes(Model(model))
         assert modelfile.to_bytes(modelfile.from_bytes(data)) == data
+
+
+@pytest.mark.parametrize("size", [3000, 7])
+def test_many_whole_numbers_that_repeat_are_identifiers(size):
+    rng = np.random.default_rng(4)
+    user, late = rng.integers(600, size=3000), rng.random(600) < 0.5
+    table = pd.DataFrame({"user": 10_007 * user, "kind": rng.choice(["a", "b"], size=3000)})
+    y = late[user].astype(int)
+    model = AutoMKLClassifier(budget=50, random_state=0)
+    parts = [
+        model.score_and_learn(table[begin : begin + size], y[begin : begin + size], classes=[0, 1])
+        for begin in range(0, 3000, size)
+    ]
+    assert np.mean((np.concatenate(parts)[2000:] > 0) != y[2000:]) < 0.1
