@@ -32,7 +32,7 @@ public:
         : task_(task), outputs_(task == Task::multiclass ? classes : 1), columns_(columns),
           seed_(seed), groups_{{{0.97, 31, false, {}, {}, {}, {}},
                                 {0.999, 63, true, {}, {}, {}, {}},
-                                {0.999, 127, true, {}, {}, {}, {}}}},
+                                {0.99, 63, true, {}, {}, {}, {}}}},
           labels_(is_regression(task), classes), stack_(int(size())), last_(columns, kBuffer), seen_(seen),
           awake_until_(seen + kFirst * budget) {}
 

@@ -28,7 +28,7 @@ KINDS = {
     "numbers": (Task.SQUARED, 5 + 3 * SCORE + RNG.normal(size=N)),
     "huber": (Task.HUBER, 5 + 3 * SCORE + RNG.standard_t(2, size=N)),
 }
-FORGET, MOST = (0.97, 0.999, 0.999), (31, 63, 127)  # of the groups
+FORGET, MOST = (0.97, 0.999, 0.99), (31, 63, 63)  # of the groups
 
 
 def outputs_of(task):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-GROUPS = ("forget 0.97", "forget 0.999", "forget 0.999, large")  # see DriftExperts in the core
+GROUPS = ("forget 0.97", "forget 0.999", "forget 0.99")  # see DriftExperts in the core
 NEAREST = ("nearest of the last 200 rows", "nearest of the last rows", "nearest of all rows")
 LABELS = ("last label", "recent labels")
 TARGETS = ("last target", "recent targets", "targets of late")
