@@ -62,6 +62,21 @@ struct LossRise {
         return (sums[1] / kWindow - mean) / error;
     }
 
+    // How many rows ago the rise began: the age of which the losses since differ most from those before, by least squares.
+    int age() const {
+        const double mean = sums[3] / sums[2];
+        double sum = 0, best = 0;
+        int age = 1;
+        for (int i = 1; i <= kWindow; ++i) {
+            sum += recent[std::size_t(sums[0] - i) % kWindow] - mean;
+            if (sum > 0 && sum * sum / i > best) {
+                best = sum * sum / i;
+                age = i;
+            }
+        }
+        return age;
+    }
+
     template <class Archive>
     void archive(Archive& a) {
         a.numbers("recent", recent.data(), recent.size());
@@ -71,6 +86,7 @@ struct LossRise {
 
 struct DriftEvent {  // what was noticed
     std::int64_t row;
+    std::int64_t age;             // rows since the loss rose, 0 where it did not
     bool sudden;                  // whether the loss rose; else, other experts are better than the model
     double strength;              // standard errors, or the logarithm of the evidence
     std::vector<double> shifts;   // of the columns' means in the last rows, in deviations of the first rows

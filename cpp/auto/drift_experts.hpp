@@ -49,6 +49,7 @@ public:
     std::vector<double> influence() const { return stack_.influence(); }  // of the experts in the combination, sum 1
     const std::vector<DriftEvent>& events() const { return events_; }
     std::optional<NearestRows>& nearest() { return nearest_; }
+    const LastRows& last() const { return last_; }
 
     DriftExperts fork() const {
         DriftExperts made = *this;
@@ -220,7 +221,7 @@ private:
         std::optional<Combiner> combiner;
     };
 
-    static constexpr std::size_t kBuffer = 256, kWarm = 48, kMostEvents = 256;
+    static constexpr std::size_t kBuffer = 256, kMostEvents = 256;
     static constexpr std::int64_t kFirst = 2, kStay = 2000;
     static constexpr std::int64_t kRest = 256, kRests = 8;           // groups at rest learn from every eighth 256 rows
     static constexpr double kHintOfRise = 3, kHintOfEvidence = 100;  // that end a rest
@@ -334,14 +335,17 @@ private:
         if (rising_ > kHintOfRise || evidence_ > kHintOfEvidence) watch_until_ = seen_ + kStay;
         if (seen_ % kRest == 0) resting_ = settled_ && !awake_ && seen_ >= watch_until_ && seen_ / kRest % kRests != 0;
         for (std::size_t g = 0; g < kGroups; ++g)
-            if (group_rise_[g] > LossRise::kAlarm) begun.push_back(g);
-        if (!begun.empty()) begin_groups(with, model, begun, kWarm, true);
+            if (group_rise_[g] > LossRise::kAlarm) {
+                begun.push_back(g);
+                begin_groups(with, model, {g}, std::size_t(groups_[g].rise.age()), true);
+            }
         return begun;
     }
 
     template <class Model>
     void note_evidence(const Model& model, bool sudden) {
         const bool calm = evidence_at_ == 0 || seen_ > evidence_at_ + kStay;
+        const int age = sudden ? rise_.age() : 0;
         awake_until_ = std::max(awake_until_, seen_ + kStay);
         evidence_at_ = seen_;
         if (sudden) rise_ = LossRise();
@@ -349,7 +353,7 @@ private:
             std::vector<double> shifts(columns_, 0.0);
             model.add_shifts(last_.X(last_.size()), last_.size(), shifts.data());
             if (events_.size() == kMostEvents) events_.erase(events_.begin());
-            events_.push_back({seen_, sudden, sudden ? rising_ : std::log(evidence_), std::move(shifts), {}});
+            events_.push_back({seen_, age, sudden, sudden ? rising_ : std::log(evidence_), std::move(shifts), {}});
         }
         if (!events_.empty()) events_.back().weights = influence();
     }

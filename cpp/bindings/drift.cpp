@@ -2,9 +2,11 @@
 #include "auto/drift_experts.hpp"
 #include "bindings/auto_arrays.hpp"
 
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 
 #include <string>
+#include <utility>
 
 using namespace nanobind::literals;
 
@@ -49,6 +51,7 @@ public:
         for (DriftEvent& each : some) {
             nb::dict event;
             event["row"] = each.row;
+            event["age"] = each.age;
             event["sudden"] = each.sudden;
             event["strength"] = each.strength;
             event["shifts"] = to_numpy(std::vector<double>(each.shifts));
@@ -121,8 +124,9 @@ public:
             nb::dict event;
             check(name, nb::try_cast(each, event, false));
             Loading inside(event, classes_);
-            DriftEvent made{0, false, 0, std::vector<double>(columns), std::vector<double>(experts)};
+            DriftEvent made{0, 0, false, 0, std::vector<double>(columns), std::vector<double>(experts)};
             inside.integer("row", made.row);
+            inside.integer("age", made.age);
             inside.flag("sudden", made.sudden);
             inside.numbers("strength", &made.strength);
             inside.numbers("shifts", made.shifts.data(), columns);
@@ -247,12 +251,25 @@ void bind_drift(nb::module_& m) {
         .def(
             "sudden_since",
             [](const DriftExperts& experts, std::int64_t row) {
-                std::vector<std::int64_t> rows;
+                std::vector<std::pair<std::int64_t, std::int64_t>> found;
                 for (const DriftEvent& each : experts.events())
-                    if (each.sudden && each.row > row) rows.push_back(each.row);
-                return rows;
+                    if (each.sudden && each.row > row) found.push_back({each.row, each.age});
+                return found;
             },
             "row"_a)
+        .def("last_rows",
+             [](const DriftExperts& experts) {
+                 const LastRows& last = experts.last();
+                 const std::size_t n = last.size(), columns = experts.columns();
+                 std::vector<double> X(n * columns), y(n), weight(n);
+                 if (n > 0) {
+                     std::copy_n(last.X(n), X.size(), X.data());
+                     std::copy_n(last.y(n), n, y.data());
+                     std::copy_n(last.weight(n), n, weight.data());
+                 }
+                 return nb::make_tuple(to_numpy(std::move(X), {n, columns}), to_numpy(std::move(y)),
+                                       to_numpy(std::move(weight)));
+             })
         .def_prop_ro("groups", &groups_of)
         .def("stop_groups", &DriftExperts::stop_groups)
         .def("set_group", &set_group, "number"_a, "parts"_a, "regressions"_a, "combination"_a.none(), "rise"_a)

@@ -172,6 +172,12 @@ class NaiveRise:
             return 0.0
         return (np.mean(window) - before.mean()) / np.sqrt(max(before.var(), 1e-6) / 100)
 
+    def age(self):
+        """Number of last rows whose losses, by least squares, are another level than those before the window."""
+        rises = np.array(self.losses[:-101:-1]) - np.mean(self.losses[:-100])
+        sums = np.maximum(np.cumsum(rises), 0)
+        return 1 + int(np.argmax(sums**2 / np.arange(1, 101)))
+
 
 class NaiveExperts:
     """What joins experts to a model, and the evidence that they are better."""

@@ -17,6 +17,8 @@ def changed(kind: str):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(1500, 6))
     early, late = X[:, 0] * X[:, 1] + X[:, 2], np.abs(X[:, 3]) * 3 - X[:, 4] ** 2 - 1
+    if kind == "numbers":  # so far from the late ones that the experts do not suffice
+        early = 2 * early
     target = np.where(np.arange(1500) < 900, early, late)
     if kind == "numbers":
         return X, target
@@ -131,7 +133,7 @@ def test_a_model_saved_at_the_very_row_of_a_change_goes_on_as_if_it_had_not_been
     while layer(model).challenger is None:
         model.partial_fit(X[at : at + 1], y[at : at + 1])
         at += 1
-    assert layer(model).challenger.seen == 0
+    assert layer(model).challenger.seen == layer(model).events()[-1]["age"] < 100
     copy = pickle.loads(pickle.dumps(model))
     assert_array_equal(copy.score_and_learn(X[at:], y[at:]), model.score_and_learn(X[at:], y[at:]))
     assert copy.drift_ == model.drift_
@@ -144,7 +146,7 @@ def test_after_each_challenger_that_lost_there_is_none_for_twice_as_long(monkeyp
 
     def noted(self, n, at):
         found = next_change(self, n, at)
-        begun.extend([] if found is None else [self.seen - n + found])
+        begun.extend([] if found is None else [self.seen - n + found[0]])
         return found
 
     monkeypatch.setattr(ChallengedLearner, "_next_change", noted)

@@ -205,7 +205,7 @@ def test_all_experts_together_and_when_they_wake(kind):
         assert_allclose(learn(model, y, t, t + 1)[0], expected, rtol=2e-4, atol=2e-4)
         sudden = naive.rising > 4
         if sudden or (t + 1 > BUDGET and naive.evidence > LEVEL):
-            events += [(t + 1, sudden)] if sudden or not events else []
+            events += [(t + 1, naive.rise.age() if sudden else 0, sudden)] if sudden or not events else []
             naive.rise = NaiveRise() if sudden else naive.rise
             awake_until = t + 1 + 2000
         if t + 1 > BUDGET and awake != (t + 1 < awake_until):
@@ -214,8 +214,8 @@ def test_all_experts_together_and_when_they_wake(kind):
                 naive.give_weights_back()
         assert model.drift.awake == awake
     found = model.drift.state()["events"]
-    assert [(each["row"], each["sudden"]) for each in found] == events
-    assert any(row > 360 for row, _ in events)
+    assert [(each["row"], each["age"], each["sudden"]) for each in found] == events
+    assert any(row > 360 for row, _, _ in events)
     shifts = np.clip((X[:N] - model.geometry.mean) / model.geometry.deviation, -8, 8)
     row = events[-1][0]
     assert_allclose(found[-1]["shifts"], shifts[max(row - 256, 0) : row].mean(axis=0), rtol=1e-9)

@@ -1,8 +1,8 @@
 """The layer that begins anew: after a sudden change, a new learner may take the place of the one within.
 
 The experts of the learner within follow most changes. Where all is new at once, a learner that starts from nothing is
-better. So one begins at every sudden change, learns beside the other, and takes its place once it has lost clearly
-less; a challenger that has not won after some rows goes. Predictions are those of the learner within.
+better. So one begins with the rows since a sudden change, learns beside the other, and takes its place once it has lost
+clearly less; a challenger that has not won after some rows goes. Predictions are those of the learner within.
 """
 
 from __future__ import annotations
@@ -11,16 +11,18 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from bomkl.auto.drift.adaptive import PATIENCE, WIN
+from bomkl.auto.drift.adaptive import PATIENCE
 from bomkl.auto.drift.events import expert_names
 from bomkl.auto.features.geometry import Float
 from bomkl.auto.learner import Layer, Learner, after_row, learner_from_state, learner_state, loadable, shallow_copy
 from bomkl.auto.limits import SUMS
 from bomkl.auto.parallel import Mapper
+from bomkl.auto.rows.arrays import dense_rows
 from bomkl.auto.rows.row_learner import RowLearner
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.task import Task
 
+WIN = 3.0  # nats by which a challenger must beat the learner within
 _LARGEST = 15.0  # largest loss of a row
 _LARGEST_SQUARE = 1e290  # of an error; the sum of as many as there can be is a number
 REST = 1000  # rows without a challenger after the first that lost; twice as many after each further one
@@ -82,17 +84,24 @@ class ChallengedLearner(Layer):
     def _learn(self, X: Any, y: Float, weight: Float, run: Mapper) -> Float:
         """Score and learn rows; a challenger begins, wins or goes after the very row that decides it."""
         n = len(y)
+        last = None if self.inner.drift is None else self.inner.drift.last_rows()
         out = self.inner.score_and_learn(X, y, weight, run)
         beside = None if self.challenger is None else self.challenger.score_and_learn(X, y, weight, run)
         self.seen += n
         at = 0
         while at < n:
             if beside is None:
-                begin = self._next_change(n, at)
-                if begin is None:
+                change = self._next_change(n, at)
+                if change is None:
                     break
+                begin, age = change
                 beside = np.empty_like(out)
                 self.challenger = self._new_challenger()
+                assert last is not None  # the rows before these: the change may have begun among them
+                since = max(begin - age, 0)
+                new = dense_rows(X, since, begin), y[since:begin], weight[since:begin]
+                rows, labels, weights = (np.concatenate(each)[-age:] for each in zip(last, new, strict=True))
+                self.challenger.score_and_learn(rows, labels, weights, run)
                 if begin < n:
                     beside[begin:] = self.challenger.score_and_learn(X[begin:], y[begin:], weight[begin:], run)
                 at = begin
@@ -109,14 +118,17 @@ class ChallengedLearner(Layer):
             self.losses, self.age = np.zeros(2), 0
         return out
 
-    def _next_change(self, n: int, at: int) -> int | None:
-        """Return how many of the last n rows had been learned when a sudden change was noticed, if more than `at`."""
+    def _next_change(self, n: int, at: int) -> tuple[int, int] | None:
+        """Return how many of the last n rows had been learned when a sudden change was noticed, and its age.
+
+        None where there is none after row `at` of these.
+        """
         experts = self.inner.drift
         if experts is None:
             return None
         first = self.inner.seen - n  # below zero for a challenger that has taken over: it has not seen all of them
         found = experts.sudden_since(max(first + at, self.rests_until - (self.seen - self.inner.seen)))
-        return int(found[0] - first) if found else None
+        return (found[0][0] - first, found[0][1]) if found else None
 
     def _new_challenger(self) -> RowLearner:
         made = self.inner.like(self.settings, self.n_classes)
@@ -172,7 +184,6 @@ class ChallengedLearner(Layer):
             made = _rows_learner(saved, "challenger", learner_from_state(part, columns))
             if made.outputs != learner.outputs or made.settings != learner.settings:
                 raise saved.wrong("challenger", "a learner of the same rows and settings", made.kind)
-            made.follow_drift()  # before its first row, its state does not tell
             learner.challenger = made
         learner.losses = saved.array("losses", (2,), np.float64, *SUMS)
         learner.age = saved.integer("age", 0, PATIENCE)
@@ -181,7 +192,7 @@ class ChallengedLearner(Layer):
         experts = len(expert_names(learner.task.is_regression))
         for event in saved.parts("past", _MOST_EVENTS):
             found: dict[str, Any] = {"row": event.integer("row", 0, learner.seen), "sudden": event.flag("sudden")}
-            found["strength"] = event.number("strength")
+            found["age"], found["strength"] = event.integer("age", 0), event.number("strength")
             found["shifts"] = event.array("shifts", (columns,))
             found["weights"], found["restarted"] = event.array("weights", (experts,)), event.flag("restarted")
             event.end()
