@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
-FORMATTED := $(wildcard cpp/*/*.?pp)
+FORMATTED := $(wildcard cpp/*/*.?pp cpp/*/*/*.?pp)
 COMMA := ,
 LAB := $(wildcard lab/pyproject.toml)
 SOURCES := pyproject.toml $(LAB) CMakeLists.txt $(FORMATTED)

@@ -47,7 +47,7 @@ def test_a_function_of_the_page_fits_the_pool(tmp_path):
     shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     apply_diff(tmp_path, "adding-a-pool-kernel.md")
     (tmp_path / "whole.cpp").write_text(
-        '#include "auto/features.hpp"\nauto* found = bomkl::automatic::AllPoolKernels::find("cauchy");\n',
+        '#include "auto/features/features.hpp"\nauto* found = bomkl::automatic::AllPoolKernels::find("cauchy");\n',
         encoding="utf-8",
     )
     command = ["g++", "-std=gnu++20", "-fsyntax-only", f"-I{tmp_path / 'cpp'}", str(tmp_path / "whole.cpp")]

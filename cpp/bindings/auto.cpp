@@ -1,8 +1,8 @@
 // The part of bomkl._core that the zero-tuning learner uses: functions on arrays, which they change in place.
 #include <nanobind/stl/tuple.h>
 
-#include "auto/rounds.hpp"
-#include "auto/row_model.hpp"
+#include "auto/rows/rounds.hpp"
+#include "auto/rows/row_model.hpp"
 #include "bindings/auto_arrays.hpp"
 
 using namespace nanobind::literals;

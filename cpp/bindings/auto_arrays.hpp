@@ -6,7 +6,7 @@
 #include <memory>
 #include <optional>
 
-#include "auto/model_parts.hpp"
+#include "auto/rows/model_parts.hpp"
 #include "bindings/arrays.hpp"
 
 // A task is a number in Python.

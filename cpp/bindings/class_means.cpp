@@ -1,5 +1,5 @@
 // The part of bomkl._core that learns the means of classes.
-#include "auto/class_means.hpp"
+#include "auto/components/class_means.hpp"
 #include "bindings/auto_arrays.hpp"
 
 #include <cmath>

@@ -1,6 +1,6 @@
 // The part of bomkl._core that combines components, and that keeps a sample of the stream.
-#include "auto/combination.hpp"
-#include "auto/stream_sample.hpp"
+#include "auto/components/combination.hpp"
+#include "auto/trees/stream_sample.hpp"
 #include "bindings/auto_arrays.hpp"
 
 using namespace nanobind::literals;

@@ -1,5 +1,5 @@
 // The part of bomkl._core that follows drift.
-#include "auto/drift_experts.hpp"
+#include "auto/drift/drift_experts.hpp"
 #include "bindings/auto_arrays.hpp"
 
 #include <nanobind/stl/pair.h>

@@ -70,7 +70,7 @@ std::shared_ptr<FeatureMap> make_kernel_map(int view, const char* kernel, double
     const int rank = nb::cast<int>(arrays["rank"]), tiles = int(whiten.shape(0));
     const KernelValues values = AllPoolKernels::find(kernel);
     require(view >= 0 && view < n_views, "unknown view");
-    require(values, "cpp/auto/pool_kernels.hpp has no kernel of that name");
+    require(values, "cpp/auto/features/pool_kernels.hpp has no kernel of that name");
     require(landmarks.shape(2) == kTile && norms.size() == landmarks.shape(0) * kTile && whiten.shape(2) == kTile &&
                 whiten.shape(1) <= norms.size() && rank >= 0 && tiles == (rank + kTile) / kTile,
             "the shapes of a kernel map do not fit together");

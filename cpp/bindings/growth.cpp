@@ -1,10 +1,10 @@
 // The part of bomkl._core that grows beside a learner: see auto/growth_model.hpp.
-#include "auto/growth_model.hpp"
+#include "auto/growth/growth_model.hpp"
 
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/pair.h>
 
-#include "auto/growing_trees.hpp"
+#include "auto/growth/growing_trees.hpp"
 #include "bindings/auto_arrays.hpp"
 
 using namespace nanobind::literals;

@@ -1,5 +1,5 @@
 // The part of bomkl._core that learns from the texts and codes of tables.
-#include "auto/hashed.hpp"
+#include "auto/hashed/hashed.hpp"
 #include "bindings/auto_arrays.hpp"
 
 #include <algorithm>

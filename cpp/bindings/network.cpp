@@ -1,9 +1,9 @@
 // The part of bomkl._core that is a network: see auto/network.hpp.
-#include "auto/network.hpp"
+#include "auto/growth/network.hpp"
 
 #include <cmath>
 
-#include "auto/regression.hpp"
+#include "auto/components/regression.hpp"
 #include "bindings/auto_arrays.hpp"
 
 using namespace nanobind::literals;

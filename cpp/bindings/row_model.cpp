@@ -1,5 +1,5 @@
 // The part of bomkl._core that owns what the zero-tuning learner has learned.
-#include "auto/row_model.hpp"
+#include "auto/rows/row_model.hpp"
 #include "bindings/auto_arrays.hpp"
 
 #include <nanobind/stl/pair.h>

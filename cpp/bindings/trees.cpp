@@ -1,7 +1,7 @@
 // The part of bomkl._core that grows and walks trees: functions on arrays, which they change in place.
 
-#include "auto/boosting.hpp"
-#include "auto/forest_growth.hpp"
+#include "auto/trees/boosting.hpp"
+#include "auto/trees/forest_growth.hpp"
 #include "bindings/auto_arrays.hpp"
 
 using namespace nanobind::literals;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "auto/wide.hpp"
+#include "auto/components/wide.hpp"
 #include "bindings/auto_arrays.hpp"
 
 using namespace nanobind::literals;

@@ -1,4 +1,4 @@
-"""Experts that follow drift in NumPy and double precision: what ``cpp/auto/drift_*.hpp`` does, without its haste."""
+"""Experts that follow drift in NumPy and double precision: what ``cpp/auto/drift/*.hpp`` does, without its haste."""
 
 import numpy as np
 

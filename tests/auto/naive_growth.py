@@ -1,4 +1,4 @@
-"""What `cpp/auto/growth_model.hpp` does, in NumPy: which rows the sample has, and how the stack learns."""
+"""What `cpp/auto/growth/growth_model.hpp` does, in NumPy: which rows the sample has, and how the stack learns."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The online network in NumPy and double precision: what ``cpp/auto/network.hpp`` does, without its haste."""
+"""The online network in NumPy and double precision: what ``cpp/auto/growth/network.hpp`` does, without its haste."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""The online network: what its inputs are, and how it is saved. The core learns (``cpp/auto/network.hpp``)."""
+"""The online network: what its inputs are, and how it is saved. The core learns (``cpp/auto/growth/network.hpp``)."""
 
 from __future__ import annotations
 

@@ -36,9 +36,9 @@ from bomkl.onnx.sums import inner_products
 from bomkl.onnx.trees import boosted_scores, forest_scores
 from bomkl.onnx.views import Views
 
-# As in cpp/auto/combination.hpp and cpp/auto/losses.hpp.
+# As in cpp/auto/components/combination.hpp and cpp/auto/components/losses.hpp.
 _STACK_CLIP, _SCORE_CLIP, _TINY = 6.0, 15.0, 1e-12
-_GROUPS, _NEAREST = 3, 3  # as in cpp/auto/drift_experts.hpp
+_GROUPS, _NEAREST = 3, 3  # as in cpp/auto/drift/drift_experts.hpp
 _LOST = 8.0  # squared widths of a Gaussian from the origin: single precision keeps 1e-6 of a squared width
 
 
@@ -191,7 +191,7 @@ def _kernel(graph: Graph, rows: str, features: KernelFeatures) -> str:
 
 
 def _rough_gaussians(graph: Graph, stored: StoredRows, rows: str, features: KernelFeatures) -> str:
-    """Gaussians of distances that single precision left few digits of, rounded as in `cpp/auto/pool_kernels.hpp`."""
+    """Gaussians of distances that single precision left few digits of, rounded as `pool_kernels.hpp` does."""
     landmarks = features.landmark_rows()
     products = inner_products(graph, rows, landmarks, np.float32)
     squares = graph.rounded(graph.add("Mul", rows, rows))

@@ -16,7 +16,7 @@ from bomkl.onnx.graph import Graph
 from bomkl.onnx.trees import boosted_scores
 from bomkl.onnx.views import codes_of
 
-_CLIP = 10.0  # as in cpp/auto/growth_model.hpp
+_CLIP = 10.0  # as in cpp/auto/growth/growth_model.hpp
 
 Form = Callable[[Graph, str, Task], str]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bomkl.auto.task import Task
 from bomkl.onnx.graph import Graph
 
-# As in cpp/auto/nearest_rows.hpp.
+# As in cpp/auto/drift/nearest_rows.hpp.
 _MOST_NUMBERS, _FEWEST, _LAST, _WINDOW, _K = 40_000, 100, 1000, 200, 5
 
 

@@ -10,7 +10,7 @@ from bomkl.auto.task import Task
 from bomkl.auto.trees.trees import BoostedTrees, Forest, Numbers
 from bomkl.onnx.graph import Graph
 
-_PRIOR_WEIGHT = 0.2  # as in cpp/auto/forest.hpp
+_PRIOR_WEIGHT = 0.2  # as in cpp/auto/trees/forest.hpp
 _TINY = 1e-12
 
 

@@ -30,7 +30,8 @@ _LARGEST_UNIT = 1e9
 def curve_of(targets: Float) -> Float:
     """Find the curve for scaled targets: it begins where their shorter tail ends.
 
-    Its numbers are those of `Curve` in ``cpp/auto/curve.hpp``. The place and scale of the targets do not matter.
+    Its numbers are those of `Curve` in ``cpp/auto/components/curve.hpp``. The place and scale of the targets do not
+    matter.
 
     Examples
     --------

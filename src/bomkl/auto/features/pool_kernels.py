@@ -1,7 +1,7 @@
 """The kernels of the pool: their functions, each with all of its forms, and the choices of width and view.
 
-A function is a class here and a struct of the same name in ``cpp/auto/pool_kernels.hpp``. A form that it does not have
-raises an error that names it.
+A function is a class here and a struct of the same name in ``cpp/auto/features/pool_kernels.hpp``. A form that it does
+not have raises an error that names it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The layer that learns from the cells of tables: values, pairs of values, words and n-grams, all hashed.
 
-The hashed models (`cpp/auto/hashed.hpp`) are combined among themselves into one score. It takes part in the last
+The hashed models (`cpp/auto/hashed/hashed.hpp`) are combined among themselves into one score. It takes part in the last
 combination, where the learner within the layer begins with nearly all of the weight. For two classes and for numbers it
 may also be one more column of that learner: for the first rows a second learner with this column is on trial.
 """

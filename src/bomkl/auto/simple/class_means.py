@@ -1,4 +1,4 @@
-"""Class means: what few rows of a class tell (`cpp/auto/class_means.hpp`)."""
+"""Class means: what few rows of a class tell (`cpp/auto/components/class_means.hpp`)."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "auto/combination.hpp"
-#include "auto/drift_group.hpp"
+#include "auto/components/combination.hpp"
+#include "auto/drift/drift_group.hpp"
 
 namespace bomkl::automatic {
 

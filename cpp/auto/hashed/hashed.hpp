@@ -14,10 +14,10 @@
 #include <span>
 #include <vector>
 
-#include "auto/hashed_columns.hpp"
-#include "auto/hashed_table.hpp"
-#include "auto/losses.hpp"
-#include "auto/wide.hpp"
+#include "auto/components/losses.hpp"
+#include "auto/components/wide.hpp"
+#include "auto/hashed/hashed_columns.hpp"
+#include "auto/hashed/hashed_table.hpp"
 
 namespace bomkl::automatic {
 

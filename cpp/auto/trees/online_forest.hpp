@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "auto/forest.hpp"
+#include "auto/trees/forest.hpp"
 
 namespace bomkl::automatic {
 

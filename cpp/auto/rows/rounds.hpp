@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "auto/combination.hpp"
-#include "auto/products.hpp"
+#include "auto/components/combination.hpp"
+#include "auto/components/products.hpp"
 
 namespace bomkl::automatic {
 

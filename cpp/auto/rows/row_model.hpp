@@ -12,11 +12,11 @@
 #include <numeric>
 #include <vector>
 
-#include "auto/combination.hpp"
-#include "auto/drift_experts.hpp"
-#include "auto/model_parts.hpp"
-#include "auto/share_out.hpp"
-#include "auto/stream_sample.hpp"
+#include "auto/components/combination.hpp"
+#include "auto/drift/drift_experts.hpp"
+#include "auto/rows/model_parts.hpp"
+#include "auto/rows/share_out.hpp"
+#include "auto/trees/stream_sample.hpp"
 #include "primitives/not_finite.hpp"
 
 namespace bomkl::automatic {

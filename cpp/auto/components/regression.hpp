@@ -12,7 +12,7 @@
 #include <memory>
 #include <vector>
 
-#include "auto/newton.hpp"
+#include "auto/components/newton.hpp"
 
 namespace bomkl::automatic {
 

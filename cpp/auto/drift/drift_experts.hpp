@@ -15,11 +15,11 @@
 #include <utility>
 #include <vector>
 
-#include "auto/drift_group.hpp"
-#include "auto/expert_stack.hpp"
-#include "auto/last_rows.hpp"
-#include "auto/nearest_rows.hpp"
-#include "auto/recent_labels.hpp"
+#include "auto/drift/drift_group.hpp"
+#include "auto/drift/expert_stack.hpp"
+#include "auto/drift/last_rows.hpp"
+#include "auto/drift/nearest_rows.hpp"
+#include "auto/drift/recent_labels.hpp"
 #include "primitives/not_finite.hpp"
 
 namespace bomkl::automatic {

@@ -8,8 +8,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "auto/losses.hpp"
-#include "auto/products.hpp"
+#include "auto/components/losses.hpp"
+#include "auto/components/products.hpp"
 #include "primitives/buffer.hpp"
 
 namespace bomkl::automatic {

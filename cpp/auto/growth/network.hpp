@@ -15,9 +15,9 @@
 #include <utility>
 #include <vector>
 
-#include "auto/losses.hpp"
-#include "auto/products.hpp"
-#include "auto/stream_sample.hpp"
+#include "auto/components/losses.hpp"
+#include "auto/components/products.hpp"
+#include "auto/trees/stream_sample.hpp"
 #include "primitives/buffer.hpp"
 
 namespace bomkl::automatic {

@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "auto/hashing.hpp"
-#include "auto/losses.hpp"
+#include "auto/components/losses.hpp"
+#include "auto/hashed/hashing.hpp"
 
 namespace bomkl::automatic {
 

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "auto/losses.hpp"
+#include "auto/components/losses.hpp"
 
 namespace bomkl::automatic {
 

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "auto/losses.hpp"
-#include "auto/products.hpp"
-#include "auto/trees.hpp"
+#include "auto/components/losses.hpp"
+#include "auto/components/products.hpp"
+#include "auto/trees/trees.hpp"
 
 namespace bomkl::automatic {
 

@@ -7,9 +7,9 @@
 #include <numeric>
 #include <vector>
 
-#include "auto/losses.hpp"
-#include "auto/tree_sample.hpp"
-#include "auto/trees.hpp"
+#include "auto/components/losses.hpp"
+#include "auto/trees/tree_sample.hpp"
+#include "auto/trees/trees.hpp"
 
 namespace bomkl::automatic {
 

@@ -5,8 +5,8 @@
 #include <array>
 #include <cstddef>
 
-#include "auto/features.hpp"
-#include "auto/products.hpp"
+#include "auto/components/products.hpp"
+#include "auto/features/features.hpp"
 
 namespace bomkl::automatic {
 

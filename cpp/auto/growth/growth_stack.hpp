@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "auto/losses.hpp"
+#include "auto/components/losses.hpp"
 
 namespace bomkl::automatic {
 

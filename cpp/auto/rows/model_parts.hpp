@@ -9,12 +9,12 @@
 #include <variant>
 #include <vector>
 
-#include "auto/boosting.hpp"
-#include "auto/curve.hpp"
-#include "auto/features.hpp"
-#include "auto/online_forest.hpp"
-#include "auto/regression.hpp"
-#include "auto/views.hpp"
+#include "auto/components/curve.hpp"
+#include "auto/components/regression.hpp"
+#include "auto/features/features.hpp"
+#include "auto/features/views.hpp"
+#include "auto/trees/boosting.hpp"
+#include "auto/trees/online_forest.hpp"
 
 namespace bomkl::automatic {
 

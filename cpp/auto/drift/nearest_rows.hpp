@@ -13,9 +13,9 @@
 #include <memory>
 #include <vector>
 
-#include "auto/losses.hpp"
-#include "auto/products.hpp"
-#include "auto/tree_sample.hpp"
+#include "auto/components/losses.hpp"
+#include "auto/components/products.hpp"
+#include "auto/trees/tree_sample.hpp"
 
 namespace bomkl::automatic {
 

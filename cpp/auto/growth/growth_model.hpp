@@ -13,10 +13,10 @@
 #include <optional>
 #include <vector>
 
-#include "auto/growth_stack.hpp"
-#include "auto/hash_sample.hpp"
-#include "auto/network.hpp"
-#include "auto/row_model.hpp"
+#include "auto/growth/growth_stack.hpp"
+#include "auto/growth/hash_sample.hpp"
+#include "auto/growth/network.hpp"
+#include "auto/rows/row_model.hpp"
 
 namespace bomkl::automatic {
 

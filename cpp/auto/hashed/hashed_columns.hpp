@@ -14,8 +14,8 @@
 #include <span>
 #include <vector>
 
-#include "auto/hashing.hpp"
-#include "auto/known_names.hpp"
+#include "auto/hashed/hashing.hpp"
+#include "auto/hashed/known_names.hpp"
 
 namespace bomkl::automatic {
 

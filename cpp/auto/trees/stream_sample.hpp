@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "auto/tree_sample.hpp"
+#include "auto/trees/tree_sample.hpp"
 
 namespace bomkl::automatic {
 

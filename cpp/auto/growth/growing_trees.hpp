@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "auto/boosting.hpp"
-#include "auto/hash_sample.hpp"
+#include "auto/growth/hash_sample.hpp"
+#include "auto/trees/boosting.hpp"
 
 namespace bomkl::automatic {
 

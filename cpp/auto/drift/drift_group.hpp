@@ -10,9 +10,9 @@
 #include <memory>
 #include <vector>
 
-#include "auto/combination.hpp"
-#include "auto/drift_evidence.hpp"
-#include "auto/regression.hpp"
+#include "auto/components/combination.hpp"
+#include "auto/components/regression.hpp"
+#include "auto/drift/drift_evidence.hpp"
 
 namespace bomkl::automatic {
 

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "auto/sorted_place.hpp"
+#include "auto/features/sorted_place.hpp"
 
 namespace bomkl::automatic {
 

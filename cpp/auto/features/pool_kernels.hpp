@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <string_view>
 
-#include "auto/products.hpp"
+#include "auto/components/products.hpp"
 
 namespace bomkl::automatic {
 

@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "auto/pool_kernels.hpp"
-#include "auto/sorted_place.hpp"
+#include "auto/features/pool_kernels.hpp"
+#include "auto/features/sorted_place.hpp"
 
 namespace bomkl::automatic {
 

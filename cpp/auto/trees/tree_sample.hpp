@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "auto/losses.hpp"
+#include "auto/components/losses.hpp"
 #include "primitives/philox.hpp"
 
 namespace bomkl::automatic {
