@@ -191,8 +191,8 @@ class ChallengedLearner(Layer):
         learner.rests_until = saved.integer("rests_until", 0)
         experts = len(expert_names(learner.task.is_regression))
         for event in saved.parts("past", _MOST_EVENTS):
-            found: dict[str, Any] = {"row": event.integer("row", 0, learner.seen), "sudden": event.flag("sudden")}
-            found["age"], found["strength"] = event.integer("age", 0), event.number("strength")
+            found: dict[str, Any] = {"row": event.integer("row", 0, learner.seen), "age": event.integer("age", 0)}
+            found["sudden"], found["strength"] = event.flag("sudden"), event.number("strength")
             found["shifts"] = event.array("shifts", (columns,))
             found["weights"], found["restarted"] = event.array("weights", (experts,)), event.flag("restarted")
             event.end()
