@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from tests.slow import slow_but
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor
 from bomkl.auto.drift import challenged
@@ -51,7 +52,7 @@ def learned(kind, sizes, reload=False, **rows):
     return model, np.concatenate(out), trial
 
 
-@pytest.mark.parametrize("kind", ["two", "several", "numbers"])
+@pytest.mark.parametrize("kind", slow_but(["two"], ["two", "several", "numbers"]))
 def test_a_challenger_takes_over_after_the_same_row_however_rows_are_split(kind):
     whole, scores, _ = learned(kind, [1500])
     assert layer(whole).inner.seen < 1500
@@ -73,6 +74,7 @@ def test_single_rows_give_the_same_model():
     assert_array_equal(single.decision_function(X), whole.decision_function(X))
 
 
+@pytest.mark.slow
 def test_extreme_weights_and_targets_do_not_spoil_the_trial():
     weight = np.tile([0.0, 1.0, 1e300], 500)
     _, scores, _ = learned("several", [1500], weight=weight)

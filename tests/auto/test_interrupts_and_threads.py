@@ -439,6 +439,7 @@ def test_a_reader_holds_what_was_learned_before_it_began():
     assert (reader.n_seen_, model.n_seen_) == (201, 202)
 
 
+@pytest.mark.slow
 def test_a_thread_that_still_runs_at_exit_causes_no_report_of_leaks():
     program = (
         "import threading\n"

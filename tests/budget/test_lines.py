@@ -131,6 +131,7 @@ assert (learned() == expected).all()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() != "x86_64", reason="sets a register of x86 as Linux has it"
 )

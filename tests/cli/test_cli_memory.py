@@ -24,6 +24,7 @@ def memory_of(*args):
     return int(kilobytes), pandas == "True"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 def test_a_small_svmlight_file_with_the_largest_column_number(tmp_path):
     path = tmp_path / "rows.svm"

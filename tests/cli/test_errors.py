@@ -98,6 +98,7 @@ def test_string_labels_of_a_regression_are_bad_lines(tmp_path):
     assert "rows.csv:3: column label: the label is not a number: 'x'" in done.stderr
 
 
+@pytest.mark.slow
 def test_warnings_survive_quiet(tmp_path):
     (tmp_path / "rows.csv").write_text("price,label\n" + "$3,a\n$4,b\n" * 10)
     done = bomkl("train", tmp_path / "rows.csv", "-q", "-o", tmp_path / "m")

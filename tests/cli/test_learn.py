@@ -139,6 +139,7 @@ def test_eval_of_a_compressed_pipe(svm):
     assert done.stdout == bomkl("eval", svm).stdout
 
 
+@pytest.mark.slow
 def test_rare_features_that_come_late_in_a_pipe():
     early, late = "+1 1:1 5:1\n-1 2:1\n" * 10_000, "+1 7:1\n"
     assert bomkl("eval", "-", "-q", "--budget", 10, input=early + late).exit_code == 0

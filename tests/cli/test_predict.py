@@ -89,6 +89,7 @@ def test_a_model_that_has_learned_nothing_cannot_predict(svm, tmp_path):
     assert bomkl("inspect", tmp_path / "m").exit_code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "redirection", slow_but(["1>&- 2>&-", "1>/dev/full"], ["1>&-", "2>&-", "0<&-", "1>&- 2>&-", "1>/dev/full"])
 )

@@ -14,6 +14,7 @@ from tests.command_line import bomkl, make_rows, svm_text
 from bomkl import BudgetMKLClassifier, modelfile
 
 
+@pytest.mark.slow
 def test_a_pipe_that_breaks_off_loses_nothing_learned_before(svm, tmp_path):
     text = svm_text(20_000)
     done = bomkl("train", "-", "-o", tmp_path / "m", "-q", input=text + "1 x:3\n")

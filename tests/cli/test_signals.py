@@ -65,7 +65,9 @@ def test_a_closed_terminal_that_is_to_be_ignored_stops_nothing():
         pytest.param("2>/dev/full", 0, None, marks=pytest.mark.slow),
         ("--json >/dev/full", 1, "bomkl: error: standard output: No space left on device\n"),
         ("--predictions - >/dev/full", 1, "bomkl: error: standard output: No space left on device\n"),
-        ("--predictions /dev/full", 1, "bomkl: error: /dev/full: No space left on device\n"),
+        pytest.param(
+            "--predictions /dev/full", 1, "bomkl: error: /dev/full: No space left on device\n", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_a_run_whose_output_fails_keeps_what_it_learned(svm, tmp_path, output, code, message):
@@ -90,6 +92,7 @@ def test_a_run_whose_reader_has_gone_keeps_what_it_learned(svm, tmp_path, output
     assert modelfile.load(tmp_path / "m").n_seen_ == 500
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["train -q", "convert --to csv"])
 def test_a_full_disk_is_named_with_the_file(svm, tmp_path, command):
     script = f"ulimit -f 1; trap '' XFSZ; exec '{sys.executable}' -m bomkl {command} {svm} -o {tmp_path / 'm'}"
@@ -99,7 +102,8 @@ def test_a_full_disk_is_named_with_the_file(svm, tmp_path, command):
     assert [path.name for path in tmp_path.iterdir()] == [svm.name]  # no half of a file either
 
 
-@pytest.mark.parametrize("kill", slow_but((signal.SIGKILL,), (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)))
+@pytest.mark.slow
+@pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_runs_that_are_stopped_again_and_again_end_in_the_same_model(tmp_path, kill):
     (tmp_path / "rows.svm").write_text(svm_text(12_000))
     args = [

@@ -110,6 +110,7 @@ def test_margins_that_are_not_finite_fail_the_cell(toy_german: DatasetSpec) -> N
     assert row["error"] == "FloatingPointError: margins of rows 0 to 5 are not all finite"
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_same_rows(plugin: Path, toy_german: DatasetSpec, tmp_path: Path) -> None:
     one = run_cells(toy_cells(), tmp_path / "one.jsonl", jobs=1).rows
     two = run_cells(toy_cells(), tmp_path / "two.jsonl", jobs=2).rows
@@ -166,6 +167,7 @@ def test_killed_at_random_moments_the_rows_end_up_the_same(
     assert len(results.problems) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", slow_but((1,), (1, 2)))
 def test_interrupt_leaves_complete_rows_only(plugin: Path, toy_german: DatasetSpec, tmp_path: Path, jobs: int) -> None:
     path = tmp_path / "rows.jsonl"
