@@ -68,7 +68,7 @@ struct LossRise {
         double sum = 0, best = 0;
         int age = 1;
         for (int i = 1; i <= kWindow; ++i) {
-            sum += recent[std::size_t(sums[0] - i) % kWindow] - mean;
+            sum += recent[std::size_t(sums[0] + kWindow - i) % kWindow] - mean;
             if (sum > 0 && sum * sum / i > best) {
                 best = sum * sum / i;
                 age = i;
