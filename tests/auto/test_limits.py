@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from tests.trials import challenged
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, modelfile
 from bomkl.auto import limits
@@ -50,6 +51,11 @@ def test_a_single_row_of_huge_numbers_is_kept_as_a_block_keeps_it(many):
     one.learn_one(huge[0], True)
     block.partial_fit(huge, [True])
     assert state(one) == state(block) == state(copy.deepcopy(one)) == state(loaded(one))
+
+
+def test_the_first_rows_of_huge_numbers_are_kept_as_later_ones():
+    model = AutoMKLClassifier(16, random_state=0).partial_fit([[1e200, -1e300, 0.0], [1.0, 2.0, 3.0]], [0, 1])
+    assert_array_equal(challenged(model).inner.drift.last_rows()[0], [[1e150, -1e150, 0.0], [1.0, 2.0, 3.0]])
 
 
 def test_rows_that_were_saved_beyond_the_largest_number_are_clipped():

@@ -57,6 +57,7 @@ inline double point_loss(const double* f, const double* y, int outputs, Task tas
     return std::log(total) - own;
 }
 
+inline constexpr double kLargestInput = 1e150;  // larger numbers of rows are taken as this: their squares still have a sum
 inline constexpr double kLargestError = 1e140;  // larger ones count as this, so that sums of their squares are numbers
 
 // 0 or 1 for classes (a score of zero is a mistake), the squared error for numbers.

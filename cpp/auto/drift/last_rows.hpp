@@ -9,6 +9,8 @@
 #include <memory>
 #include <vector>
 
+#include "auto/components/losses.hpp"
+
 namespace bomkl::automatic {
 
 class LastRows {
@@ -22,7 +24,8 @@ public:
 
     void add(const double* x, double y, double weight) {
         if (!memory_ || end_ == 2 * most_) renew();
-        std::copy_n(x, columns_, memory_->X.data() + end_ * columns_);
+        std::transform(x, x + columns_, memory_->X.data() + end_ * columns_,
+                       [](double each) { return std::clamp(each, -kLargestInput, kLargestInput); });
         memory_->y[end_] = y;
         memory_->weight[end_] = weight;
         begin_ = std::max(begin_, ++end_ > most_ ? end_ - most_ : 0);

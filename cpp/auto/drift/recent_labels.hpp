@@ -23,7 +23,8 @@ public:
     void scores(const double* base, int outputs, double* out) const {
         if (regression_) {
             for (std::size_t i = 0; i < size(); ++i)
-                out[i] = sums_[2 * i] > 0 ? std::clamp(sums_[2 * i + 1] / sums_[2 * i], -kLargest, kLargest) : base[0];
+                out[i] =
+                    sums_[2 * i] > 0 ? std::clamp(sums_[2 * i + 1] / sums_[2 * i], -kLargestInput, kLargestInput) : base[0];
             return;
         }
         const double* always = sums_.data() + size() * classes_;
@@ -71,7 +72,6 @@ public:
 
 private:
     static constexpr double kPrior = 0.5;  // labels' worth of the frequencies of all rows in those of the last ones
-    static constexpr double kLargest = 1e150;
     bool regression_;
     int classes_;
     std::vector<double> decays_;

@@ -18,8 +18,6 @@
 
 namespace bomkl::automatic {
 
-inline constexpr double kLargestInput = 1e150;  // larger numbers are taken as this: their squares still have a sum
-
 struct Geometry {  // never changes; `keep` owns the arrays
     Columns columns;
     const double* cuts = nullptr;  // of the columns, where there are trees
