@@ -91,9 +91,8 @@ tsan: $(INSTALLED) ## the tests of threads and interrupts on a build with Thread
 		.venv/tsan/bin/python -m pytest -q -s -n 0 -p no:cacheprovider $(THREAD_TESTS)
 
 MINUTES ?= 10
-FUZZ_KINDS := 40
 fuzz: $(INSTALLED) ## hostile input, streams, interrupts, threads and memory for about MINUTES minutes on two cores
-	BOMKL_FUZZ_SECONDS=$$(($(MINUTES) * 120 / $(FUZZ_KINDS))) BOMKL_FUZZ_CASES=$$(($(MINUTES) * 40)) $(BIN)/pytest -n 2 --dist worksteal tests/fuzz
+	BOMKL_FUZZ_MINUTES=$(MINUTES) BOMKL_FUZZ_CASES=$$(($(MINUTES) * 40)) $(BIN)/pytest -n 2 --dist worksteal tests/fuzz
 
 wheel: ## a wheel that runs on other machines, in dist, tried in an empty environment without a compiler
 	rm -rf build/wheel dist

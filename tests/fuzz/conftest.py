@@ -21,7 +21,8 @@ from bomkl.combiners import CLASSIFICATION_LOSSES, REGRESSION_LOSSES, Hedge, Uni
 from bomkl.kernels import Gaussian, Kernel, Linear, Polynomial
 from bomkl.learners import FOGD, Learner
 
-SECONDS = float(os.environ.get("BOMKL_FUZZ_SECONDS", "0"))
+MINUTES = float(os.environ.get("BOMKL_FUZZ_MINUTES", "0"))  # of all tests together
+SECONDS = float(os.environ.get("BOMKL_FUZZ_SECONDS", "0"))  # of each test
 FIRST = int(os.environ.get("BOMKL_FUZZ_CASE", "0"))
 
 
@@ -34,6 +35,14 @@ def _family(parent):
 LEARNERS, KERNELS = _family(Learner), _family(Kernel)
 # Seconds of the processor that a case may take, or seconds with hardly any work, before it counts as hanging
 LONGEST = int(os.environ.get("BOMKL_FUZZ_LONGEST", "120"))
+
+
+def pytest_collection_modifyitems(items):
+    """Divide the minutes among the tests that have cases."""
+    global SECONDS
+    if MINUTES:
+        workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+        SECONDS = 60 * MINUTES * workers / sum("cases" in each.fixturenames for each in items)
 
 
 def _worked():

@@ -41,7 +41,7 @@ TRIALS = {
     "auto classes, trial": lambda: modelfile.from_bytes(in_a_trial("several", 4)).estimator,
     "auto numbers, trial": lambda: modelfile.from_bytes(in_a_trial("numbers", 4)).estimator,
 }
-IN_A_ROW = 48 if "BOMKL_FUZZ_SECONDS" in os.environ else 12  # interrupts of one model
+IN_A_ROW = 48 if {"BOMKL_FUZZ_MINUTES", "BOMKL_FUZZ_SECONDS"} & set(os.environ) else 12  # interrupts of one model
 FIRST = 60  # rows that it knows
 
 
