@@ -189,3 +189,11 @@ def test_memory_is_bounded():
     for _ in range(3):
         model.partial_fit(X, TWO)
     assert model.nbytes_ < 1.5 * before
+
+
+def test_a_model_that_follows_drift_does_not_wait_for_a_device():
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    learner = AutoMKLClassifier(20, random_state=0).partial_fit(X, X[:, 0] > 0)._learner.leader
+    learner.row_engine = object()  # as on a machine with a GPU, where such a model stays on the processor
+    assert learner.on_device is None
+    assert learner._rows_to_event() > 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -53,13 +54,36 @@ def budget_that_fits(free: int) -> int:
     return budget // 2
 
 
+class _FullPrecision:
+    """Products in full single precision while any thread is within; then what the program has set again."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._threads = 0
+        self._before = False
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._threads == 0:
+                self._before = torch.backends.cuda.matmul.allow_tf32
+                torch.backends.cuda.matmul.allow_tf32 = False
+            self._threads += 1
+
+    def __exit__(self, *exception: object) -> None:
+        with self._lock:
+            self._threads -= 1
+            if self._threads == 0:
+                torch.backends.cuda.matmul.allow_tf32 = self._before
+
+
+_FULL_PRECISION = _FullPrecision()
+
+
 @contextmanager
 def on_device(budget: int) -> Iterator[None]:
     """Use products in full single precision, whatever the program has set, and say what to do without memory."""
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = False
     try:
-        with torch.inference_mode():
+        with _FULL_PRECISION, torch.inference_mode():
             yield
     except torch.OutOfMemoryError as error:
         torch.cuda.empty_cache()
@@ -69,5 +93,3 @@ def on_device(budget: int) -> Iterator[None]:
             f"The device has too little memory for budget={budget}: {free / 2**30:.1f} GiB are free. "
             + (f"A budget of {fits} would fit." if fits else "Free some of it first, or use device='cpu'.")
         ) from error
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = before

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -72,6 +72,10 @@ class TorchRows:
         self._device = device
         self._lock = threading.RLock()  # buffers are used by one thread at a time
         self._workspaces: list[Workspace] = []
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return itself: copies of a learner learn on the same device."""
+        return self
 
     def fitting(self, budget: int) -> Fitting:
         """Return what fits components to kept rows."""

@@ -145,9 +145,8 @@ class RowLearner(RebuiltPool):
             return self.schedule.rows_to_event(self.seen, self.on_device.rows_at_once, self.sample is not None)
         if self.seen >= self._quiet_until:
             self._quiet_until = self.seen + self.schedule.rows_to_event(self.seen, 2**62, self.sample is not None)
-        to_device = (
-            _AT_ONCE if self.row_engine is None else DEVICE_FROM - self.seen
-        )  # however rows are split into calls
+        begins_on_device = self.row_engine is not None and not self.follows_drift
+        to_device = DEVICE_FROM - self.seen if begins_on_device else _AT_ONCE  # however rows are split into calls
         return min(self._quiet_until - self.seen, _AT_ONCE, to_device)
 
     def _chunk(self, X: Any, y: Float, weight: Float, run: Mapper, out: Float) -> int:
