@@ -9,6 +9,7 @@ from numpy.testing import assert_array_equal
 from tests.slow import slow_but
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor
+from bomkl.auto.build import follow_drift
 from bomkl.auto.drift import challenged
 from bomkl.auto.drift.challenged import ChallengedLearner
 
@@ -174,3 +175,24 @@ def test_a_challenger_that_won_makes_up_for_one_that_lost():
     model.partial_fit(X[900:], y[900:])
     assert layer(model).inner.seen < layer(model).seen - 800  # it is the challenger
     assert layer(model).lost == 2
+
+
+def test_a_change_in_the_first_call_after_fit():
+    X, y = changed("two")
+    one, split = (layer(fresh("two").fit(X[:500], y[:500])) for _ in range(2))
+    for each in (one, split):
+        follow_drift(each)
+    scores = one.score_and_learn(X[500:], y[500:].astype(float), np.ones(1000))  # experts begin with this call
+    assert any(event["sudden"] for event in one.events())
+    parts = [slice(begin, begin + 50) for begin in range(500, 1500, 50)]
+    others = [split.score_and_learn(X[part], y[part].astype(float), np.ones(50)) for part in parts]
+    assert_array_equal(np.concatenate(others), scores)
+
+
+def test_the_change_that_a_challenger_began_with_is_the_one_that_is_marked(monkeypatch):
+    one = layer(fresh("two").partial_fit(X := changed("two")[0][:50], X[:, 0] > 0))
+    events = [{"row": row, "restarted": False, "weights": np.ones(2)} for row in (30, 40)]
+    monkeypatch.setattr(one, "events", lambda: events)
+    one.challenger = one.inner.fork()
+    one._take_over(50, 30)
+    assert [event["restarted"] for event in one.past] == [True, False]

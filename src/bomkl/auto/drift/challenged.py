@@ -84,7 +84,8 @@ class ChallengedLearner(Layer):
     def _learn(self, X: Any, y: Float, weight: Float, run: Mapper) -> Float:
         """Score and learn rows; a challenger begins, wins or goes after the very row that decides it."""
         n = len(y)
-        last = None if self.inner.drift is None else self.inner.drift.last_rows()
+        nothing = np.empty((0, self.columns)), np.empty(0), np.empty(0)
+        last = nothing if self.inner.drift is None else self.inner.drift.last_rows()
         out = self.inner.score_and_learn(X, y, weight, run)
         beside = None if self.challenger is None else self.challenger.score_and_learn(X, y, weight, run)
         self.seen += n
@@ -97,8 +98,7 @@ class ChallengedLearner(Layer):
                 begin, age = change
                 beside = np.empty_like(out)
                 self.challenger = self._new_challenger()
-                assert last is not None  # the rows before these: the change may have begun among them
-                since = max(begin - age, 0)
+                since = max(begin - age, 0)  # the change may have begun among the rows before these
                 new = dense_rows(X, since, begin), y[since:begin], weight[since:begin]
                 rows, labels, weights = (np.concatenate(each)[-age:] for each in zip(last, new, strict=True))
                 self.challenger.score_and_learn(rows, labels, weights, run)
@@ -106,12 +106,13 @@ class ChallengedLearner(Layer):
                     beside[begin:] = self.challenger.score_and_learn(X[begin:], y[begin:], weight[begin:], run)
                 at = begin
                 continue
+            began = self.seen - n + at - self.age
             at, won = self._judge(out, beside, y, weight, at)
             if won is None:
                 break
             if won:
                 out[at:] = beside[at:]
-                self._take_over(self.seen - n + at)
+                self._take_over(self.seen - n + at, began)
             self.lost = max(self.lost - 1, 0) if won else self.lost + 1
             self.rests_until = 0 if won else self.seen - n + at + REST * 2**self.lost
             self.challenger, beside = None, None
@@ -135,11 +136,13 @@ class ChallengedLearner(Layer):
         made.follow_drift()
         return made
 
-    def _take_over(self, row: int) -> None:
-        """Put the challenger in the place of the learner within, after so many rows."""
+    def _take_over(self, row: int, began: int) -> None:
+        """Put the challenger, which began after so many rows, in the place of the learner within."""
         past = [each for each in self.events() if each["row"] <= row][-_MOST_EVENTS:]
-        last = past[-1]  # with which the challenger began; no expert of the other learner has taken over
-        self.past = [*past[:-1], last | {"restarted": True, "weights": np.zeros_like(last["weights"])}]
+        for i, each in enumerate(past):
+            if each["row"] == began:  # no expert of the other learner has taken over
+                past[i] = each | {"restarted": True, "weights": np.zeros_like(each["weights"])}
+        self.past = past
         assert self.challenger is not None
         self.inner = self.challenger
 
