@@ -229,6 +229,9 @@ void learn_without_model(DriftExperts& experts, In<double, 2> X, In<double, 1> y
     require(X.shape(1) == experts.columns() && y.size() == n && weight.size() == n && out.shape(0) == n &&
                 out.shape(1) == std::size_t(experts.outputs()),
             "the rows do not fit the experts");
+    if (!is_regression(experts.task()))
+        for (std::size_t t = 0; t < n; ++t)
+            require(y.data()[t] >= 0 && y.data()[t] < std::max(experts.outputs(), 2), "there is no such class");
     experts.learn_without_model(primitives(), X.data(), y.data(), weight.data(), n, out.data());
 }
 

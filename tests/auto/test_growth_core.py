@@ -119,3 +119,14 @@ def test_the_stack_learns_what_the_oracle_learns(task):
     assert_allclose(core.weights, stack.w, rtol=1e-6, atol=1e-6)
     assert core.share == pytest.approx(hedge.share)
     assert abs(core.weights[1]) > 0.05
+
+
+def test_dropping_trees_that_never_took_part_changes_nothing():
+    core, y = model(Task.BINARY, 1), targets(Task.BINARY)
+    core.score_and_learn(X[:320], y[:320], WEIGHT[:320], np.zeros((320, 1)), 0)
+    core.set_network(Network.of(code_values(CODING, COLUMNS), 1, int(Task.BINARY), SEED), core.rows, 0, 32)
+    core.score_and_learn(X[320:640], y[320:640], WEIGHT[320:640], np.zeros((320, 1)), 320)
+    before = core.arrays()
+    core.drop_trees()
+    for name, value in core.arrays().items():
+        assert_array_equal(value, before[name], err_msg=name)

@@ -10,6 +10,7 @@ from numpy.testing import assert_array_equal
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, merge, modelfile
 from bomkl._core import HashedModel, edits
+from bomkl.auto.hashed.explain import _text
 from bomkl.auto.hashed.hashed_learner import HashedLearner
 from bomkl.auto.hashed.state import hashed_from_state, hashed_state
 from bomkl.auto.saved import Saved
@@ -357,3 +358,8 @@ def test_many_whole_numbers_that_repeat_are_identifiers(size):
         for begin in range(0, 3000, size)
     ]
     assert np.mean((np.concatenate(parts)[2000:] > 0) != y[2000:]) < 0.1
+
+
+def test_pieces_of_a_text_are_named_as_the_core_lowers_them():
+    places = _text([(1, ["İstanbul Bebek"])], ["city"], 0, -1, 10, 15)  # "İ".lower() is two letters
+    assert places == "city: 'bebek'"

@@ -162,6 +162,10 @@ def test_a_damaged_state_is_refused():
         state["_importance"][name] = value
         with pytest.raises(ValueError, match=r"saved importance|saved open"):
             regressor().__setstate__(state)
+    state = regressor().partial_fit(X[: FIRST + 10], X[: FIRST + 10, 0]).__getstate__()
+    state["_importance"]["open"] = None
+    with pytest.raises(ValueError, match="a window with 10 rows"):
+        regressor().__setstate__(state)
 
 
 def test_before_labels_tell_half_of_what_the_model_expects_counts():

@@ -1,5 +1,7 @@
 """NaN in arrays is a missing value: the same bits for any split, filled in as the cells of a table are."""
 
+import gc
+import weakref
 from itertools import pairwise
 
 import numpy as np
@@ -138,3 +140,13 @@ def test_the_array_of_a_nullable_table_has_missing_values():
     assert_array_equal(found.predict_proba(cells), expected.predict_proba(rows))
     with pytest.raises(ValueError, match=r"Got NaN in row \d+, column \d"):
         BudgetMKLClassifier().fit(cells, CLASSES[:60])
+
+
+def test_what_fills_missing_values_does_not_hold_an_old_learner():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    model = AutoMKLClassifier(20, random_state=0).partial_fit(X, X[:, 0] > 0)
+    model.predict([[np.nan, 1.0]])
+    old = weakref.ref(model._learner)
+    model.partial_fit([[np.nan, 1.0]], [True])
+    gc.collect()
+    assert old() is None

@@ -53,6 +53,7 @@ public:
         trees_ = std::move(grown);
     }
     void drop_trees() {
+        if (!trees_) return;
         trees_ = nullptr;
         end(trees);
     }

@@ -272,6 +272,12 @@ private:
 
     // Begins a tree that is one leaf.
     void plant() {
+        const auto leaves = std::size_t(with_.leaves);  // where memory runs out, a tree is whole or not there at all
+        leaves_.reserve(leaves);
+        out_.nodes.reserve(out_.nodes.size() + 2 * leaves);
+        out_.values.reserve(out_.values.size() + leaves);
+        out_.roots.reserve(out_.roots.size() + 1);
+        out_.outputs.reserve(out_.outputs.size() + 1);
         choose_columns();
         std::iota(rows_.begin(), rows_.end(), 0);
         root_ = int(out_.nodes.size());

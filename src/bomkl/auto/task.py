@@ -45,7 +45,9 @@ class Task(IntEnum):
                 return scaled[:, None]
         if self is Task.BINARY:
             return y[:, None].copy()
-        return np.eye(n_classes)[y.astype(np.intp)]
+        targets = np.zeros((len(y), n_classes))
+        targets[np.arange(len(y)), y.astype(np.intp)] = 1.0
+        return targets
 
 
 def new_class_log_odds(seen: NDArray[np.intp] | int) -> Float:

@@ -121,7 +121,8 @@ def _text(cells: list[Hashable], names: Sequence[Any], slot: int, other: int, be
     if cell is None or cell != cell:
         return f"{name} missing"
     if end > 0:
-        return f"{name}: {f' {cell.lower()} '[begin:end]!r}"
+        lower = "".join(letter.lower()[0] for letter in cell)  # letter by letter, so that places stay
+        return f"{name}: {f' {lower} '[begin:end]!r}"
     if kind == 3:
         day = np.floor(cell)
         shown = (str(np.datetime64(int(day), "D"))[-5:], f"{int((cell - day) * 24)}", _WEEKDAYS[int(day) % 7])

@@ -201,6 +201,8 @@ class Importance:
         window = saved.optional_part("open")
         if not 0 <= seen - found.next < WINDOW and found.next < seen:
             raise saved.wrong("next", f"a row count from {seen - WINDOW + 1} on", found.next)
+        if window is None and found.next < seen:
+            raise saved.wrong("open", f"a window with {seen - found.next} rows", None)
         if window is not None:
             rows = seen - found.next
             if not 0 < rows < WINDOW:
