@@ -1,4 +1,4 @@
-// The part of bomkl._core that the zero-tuning learner uses: functions on arrays, which they change in place.
+// The part of bomkl._core that Auto models use: functions on arrays, which they change in place.
 #include <nanobind/stl/tuple.h>
 
 #include "auto/rows/rounds.hpp"

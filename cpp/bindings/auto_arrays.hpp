@@ -1,4 +1,4 @@
-// What the bindings of the zero-tuning learner share.
+// What the bindings of Auto models share.
 #pragma once
 
 #include <nanobind/stl/shared_ptr.h>

@@ -1,4 +1,4 @@
-// The part of bomkl._core that grows beside a learner: see auto/growth_model.hpp.
+// The part of bomkl._core that grows beside a learner: see auto/growth/growth_model.hpp.
 #include "auto/growth/growth_model.hpp"
 
 #include <nanobind/stl/array.h>

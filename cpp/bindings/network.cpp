@@ -1,4 +1,4 @@
-// The part of bomkl._core that is a network: see auto/network.hpp.
+// The part of bomkl._core that is a network: see auto/growth/network.hpp.
 #include "auto/growth/network.hpp"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// The part of bomkl._core that owns what the zero-tuning learner has learned.
+// The part of bomkl._core that owns what an Auto model has learned.
 #include "auto/rows/row_model.hpp"
 #include "bindings/auto_arrays.hpp"
 

@@ -1,4 +1,4 @@
-// Tasks of the zero-tuning learner, and the losses and errors of scores.
+// Tasks of Auto models, and the losses and errors of scores.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The linear part of the zero-tuning learner for very wide rows: AdaGrad with implicit steps on the non-zeros of a row.
+// The linear part of Auto models for very wide rows: AdaGrad with implicit steps on the non-zeros of a row.
 //
 // A full covariance of d columns takes d^2 numbers. Here a column has one sum of squared gradients S, shared by all outputs,
 // and one weight for each output; rows and columns that are zero cost nothing. The step of a row goes along its gradient, as

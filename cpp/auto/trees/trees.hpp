@@ -1,4 +1,4 @@
-// Trees of the zero-tuning learner, on columns coded to bytes.
+// Trees of Auto models, on columns coded to bytes.
 //
 // A row is scored by walking it down every tree in turn: its score does not depend on the rows that come with it.
 #pragma once

@@ -1,4 +1,4 @@
-"""The zero-tuning learner: the lowest error in one pass with bounded memory and nothing to choose."""
+"""Auto models: the lowest error in one pass with bounded memory and nothing to choose."""
 
 from bomkl.auto.components.pool import PoolMember
 from bomkl.auto.estimators.classifier import AutoMKLClassifier

@@ -1,4 +1,4 @@
-"""The constants of the zero-tuning learner: one choice for all data (see ``docs/auto.md``)."""
+"""The constants of Auto models: one choice for all data (see ``docs/auto.md``)."""
 
 from __future__ import annotations
 

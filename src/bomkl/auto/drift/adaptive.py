@@ -26,7 +26,7 @@ from bomkl.auto.limits import LOG_WEIGHTS, SUMS
 from bomkl.auto.parallel import Mapper
 from bomkl.auto.rows.arrays import array_bytes, checked, dense_rows, scores_of_one
 from bomkl.auto.saved import Saved, State
-from bomkl.auto.task import LearnerSettings, Task, new_class_log_odds
+from bomkl.auto.task import LearnerSettings, Task
 from bomkl.auto.wide.sparse_rows import canonical_rows, rows_from_state, rows_to_state
 from bomkl.auto.wide.wide_learner import learner_type
 
@@ -130,10 +130,6 @@ class AdaptiveLearner:
         for model in self.models:
             model.add_class()
         self.fast.add_class()
-
-    def new_class_log_odds(self) -> float:
-        """Log odds that the next row is of a class never seen."""
-        return float(new_class_log_odds(self.seen))
 
     def score_and_learn(self, X: Any, y: Float, weight: Float, run: Mapper = map) -> Float:
         """Score rows, each just before it is learned from; y are class numbers or targets."""

@@ -1,6 +1,6 @@
 """One block of online Newton regression on a device: rows that depend on each other, for all components at once.
 
-Everything is as in the core's `auto_newton.hpp`, and the names are those of its comments: M[s][u] = c[s] (x_s P_s x_u),
+Everything is as in the core's `newton.hpp`, and the names are those of its comments: M[s][u] = c[s] (x_s P_s x_u),
 L = I + (strict lower part of M^T), V = L^-1 U. What is computed here is E = L^-1, row by row. Triton holds G and E in
 registers and takes each row out of the later ones as elimination does, so a row waits for no sum over rows. It does
 so in single precision, as P and the products G are; scores and variances add up in double precision.

@@ -73,10 +73,9 @@ def _legend(ax: Axes) -> None:
 def linear_error(model: Any) -> float | None:
     """Error of the linear component alone: share of mistakes, or root mean squared error; None if there is none."""
     names = [member.name for member in model.kernels_]
-    place = next((at for at, name in enumerate(names) if name in ("linear", "wide linear 0.1")), None)
-    if place is None or model.n_seen_ < 64:
+    if "linear" not in names or model.n_seen_ < 64:
         return None
-    error = float(model.component_errors_[place])
+    error = float(model.component_errors_[names.index("linear")])
     return error**0.5 if not hasattr(model, "classes_") else error
 
 

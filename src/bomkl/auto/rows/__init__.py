@@ -1,1 +1,1 @@
-"""The learner of every row."""
+"""The usual learner, which learns row by row."""
