@@ -28,8 +28,13 @@ def main() -> None:
         _signal.signal(number, lambda received, frame: os._exit(128 + received))
     sys.meta_path.insert(0, _PandasLater)
     from bomkl.cli import app
+    from bomkl.cli.messages import fail, naming
 
-    app(prog_name="bomkl")
+    try:
+        with naming("standard output"):
+            app(prog_name="bomkl")
+    except OSError as error:  # of the help and the version; commands handle their own
+        fail(f"{error.filename}: {error.strerror}")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,11 @@ from bomkl import modelfile
     [
         ("", [], "there are no rows"),
         ("a,label\n", ["--format", "csv"], "there are no rows"),
-        ("a,label\n1,x\n2,x\n", ["--format", "csv"], "there is only one class (x); name all of them with --classes"),
+        (
+            "a,label\n1,x\n2,x\n",
+            ["--format", "csv", "-a", "BOMKC(SPA)"],
+            "there is only one class (x); name all of them with --classes",
+        ),
         (
             "a,label\n1,x\n2,y\ninf,x\n" + "1,x\n" * 20,
             ["--format", "csv"],
@@ -120,3 +124,22 @@ def test_errors_name_the_model_file_and_not_the_lock_beside_it(svm, tmp_path, mo
     monkeypatch.setattr(os, "open", refuse)
     done = bomkl("train", svm, "-o", tmp_path / "m")
     assert (done.exit_code, done.stderr) == (1, f"bomkl: error: {tmp_path / 'm'}: Permission denied\n")
+
+
+def test_a_file_of_one_class_gives_the_model_that_a_pipe_gives(tmp_path):
+    (tmp_path / "rows.csv").write_text("a,label\n1,x\n2,x\n")
+    found = bomkl("train", tmp_path / "rows.csv", "-o", tmp_path / "file")
+    assert (found.exit_code, found.stderr.count("there is only one class (x)")) == (0, 1)
+    piped = bomkl("train", "-", "--format", "csv", "-o", tmp_path / "pipe", input="a,label\n1,x\n2,x\n")
+    assert piped.exit_code == 0
+    one, other = (modelfile.load(tmp_path / name) for name in ("file", "pipe"))
+    assert modelfile.to_bytes(modelfile.Model(one)) == modelfile.to_bytes(modelfile.Model(other))
+
+
+def test_help_that_cannot_be_written_is_one_line_of_error():
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        found = subprocess.run(
+            [sys.executable, "-m", "bomkl", "--help"], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    message = f"bomkl: error: standard output: {os.strerror(errno.ENOSPC)}\n"
+    assert (found.returncode, found.stderr) == (1, message)

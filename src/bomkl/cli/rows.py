@@ -85,8 +85,10 @@ def open_for_learning(
         found = dataclasses.replace(found, n_features=1 << (found.n_features - 1).bit_length())
     if classify and settings.classes is None:
         if len(known := found.classes or ()) < 2 and (stream.rewindable or not grows):
-            only = ", ".join(map(str, known))
-            raise StreamError(f"{stream.name}: there is only one class ({only}); name all of them with --classes.")
+            only = f"{stream.name}: there is only one class ({', '.join(map(str, known))})"
+            if not (grows and known):
+                raise StreamError(f"{only}; name all of them with --classes.")
+            say(printable(f"bomkl: warning: {only}: that is all the model can predict until more come."))
         if grows:
             found = dataclasses.replace(found, classes=None)
     stream.schema = found
