@@ -263,9 +263,8 @@ def test_a_large_file_is_held_twice_at_most(tmp_path):
     assert peak_memory(lambda: modelfile.read(tmp_path / "m")) < 2.2 * (tmp_path / "m").stat().st_size
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf])
 @pytest.mark.parametrize("estimator", [BudgetMKLClassifier, AutoMKLClassifier])
-def test_numbers_that_are_not_finite_are_refused(tmp_path, estimator, value):
+def test_numbers_that_are_not_finite_are_refused(tmp_path, estimator):
     model = estimator(budget=20, random_state=0).fit(*rows(60))
     modelfile.save(model, tmp_path / "m")
     data = (tmp_path / "m").read_bytes()
@@ -274,7 +273,7 @@ def test_numbers_that_are_not_finite_are_refused(tmp_path, estimator, value):
     at, refused = 0, 0
     for entry in content["arrays"]:
         if entry["dtype"] in ("<f8", "<f4") and math.prod(entry["shape"]):
-            number = np.array(value, dtype=entry["dtype"]).tobytes()
+            number = np.array([math.nan, math.inf][refused % 2], dtype=entry["dtype"]).tobytes()
             changed = body[:at] + number + body[at + len(number) :]
             refuse(tmp_path / "m", sealed(content, bytes(changed)), "not finite")
             refused += 1

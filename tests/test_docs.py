@@ -20,7 +20,8 @@ from bomkl.cli import app, reference
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 ELSEWHERE = {"adding-an-algorithm.md", "adding-a-data-set.md"}  # tests/lab/experiments/test_adding_pages.py runs them
-SLOW = ("brokers.md", "serving.md", "streams.md")  # pages that start servers
+# these start servers, or learn for seconds
+SLOW = ("brokers.md", "serving.md", "streams.md", "drift.md", "index.md", "reports.md", "river.md", "scaling.md")
 PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.glob("*.md") if page.name not in ELSEWHERE)]
 CODE = re.compile(r"^```(python|pycon|sh)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 NEEDS = {

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 from tests.lists import KERNELS
+from tests.slow import slow_but
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, BudgetMKLClassifier, BudgetMKLRegressor, paper
 from bomkl.combiners import Uniform
@@ -110,7 +111,7 @@ LEARNERS_OF_AUTO = [{}, {"drift": "adapt"}, {"update": "rounds"}]
 
 
 @pytest.mark.parametrize("how", LEARNERS_OF_AUTO, ids=str)
-@pytest.mark.parametrize("n", [1, 5, 12, 40, 150, 400])
+@pytest.mark.parametrize("n", slow_but([1, 12, 150], [1, 5, 12, 40, 150, 400]))
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_auto_classifier_at_every_stage(n_classes, n, how):
     X = rows(n)
@@ -125,7 +126,7 @@ def test_auto_classifier_at_every_stage(n_classes, n, how):
 
 @pytest.mark.parametrize("how", LEARNERS_OF_AUTO, ids=str)
 @pytest.mark.parametrize("loss", ["squared", "huber"])
-@pytest.mark.parametrize("n", [5, 40, 400])
+@pytest.mark.parametrize("n", slow_but([5, 40], [5, 40, 400]))
 def test_auto_regressor_at_every_stage(n, loss, how):
     X = rows(n)
     model = AutoMKLRegressor(budget=40, loss=loss, random_state=0, **how).fit(X, 100 + X[:, 0] * X[:, 1])

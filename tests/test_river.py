@@ -24,6 +24,7 @@ LEARNERS = [Perceptron(), PA(), SPA(), RBP(), Forgetron(), BOGD(), BPAS(), Proje
 KERNELS = [Gaussian(), Polynomial(2), Linear()]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", [river.BudgetMKLClassifier, river.BudgetMKLRegressor], ids=["classifier", "regressor"])
 def test_rivers_checks(kind):

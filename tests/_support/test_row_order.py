@@ -15,6 +15,7 @@ from sklearn.datasets import load_diabetes, load_digits, load_iris, load_wine, m
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from tests.slow import slow_but
 
 from bomkl import (
     AutoMKLClassifier,
@@ -41,6 +42,7 @@ MODELS = {
     "budget classes": (BudgetMKLClassifier(learner=RBP(), budget=30, random_state=0), CLASSES),
     "budget numbers": (BudgetMKLRegressor(budget=30, random_state=0), NUMBERS),
 }
+ROWS = {"64": X, "32": X.astype(np.float32), "sparse": sp.csr_matrix(X), "table": FRAME}
 
 
 def drawn(model, weights):
@@ -57,10 +59,9 @@ def rows_of(rows, places):
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize(
-    "rows", [X, X.astype(np.float32), sp.csr_matrix(X), FRAME], ids=["64", "32", "sparse", "table"]
-)
-def test_fit_learns_from_the_rows_in_a_drawn_order(name, rows, monkeypatch):
+@pytest.mark.parametrize("kind", slow_but(["64", "table"], ROWS))
+def test_fit_learns_from_the_rows_in_a_drawn_order(name, kind, monkeypatch):
+    rows = ROWS[kind]
     monkeypatch.setattr(drawn_rows, "_CELLS_AT_ONCE", 100 * X.shape[1])  # several blocks
     model, y = MODELS[name]
     weights = np.where(np.arange(N) % 7 == 3, 0.0, 1.0)

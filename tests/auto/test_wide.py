@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal, assert_equal
+from tests.slow import slow_but
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, BudgetMKLClassifier, merge, modelfile
 from bomkl._support.limits import WIDEST
@@ -52,7 +53,7 @@ def whole(case):
     return learn(case)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", slow_but(["binary", "multiclass"], CASES))
 @settings(max_examples=3)
 @given(cuts=st.lists(st.integers(1, N - 1), max_size=8), dense=st.booleans())
 def test_any_split_dense_or_sparse_gives_the_same_bits(case, cuts, dense):

@@ -63,7 +63,9 @@ def test_a_closed_terminal_that_is_to_be_ignored_stops_nothing():
     [
         # nobody sees the table of progress, and nothing else is lost
         pytest.param("2>/dev/full", 0, None, marks=pytest.mark.slow),
-        ("--json >/dev/full", 1, "bomkl: error: standard output: No space left on device\n"),
+        pytest.param(
+            "--json >/dev/full", 1, "bomkl: error: standard output: No space left on device\n", marks=pytest.mark.slow
+        ),
         ("--predictions - >/dev/full", 1, "bomkl: error: standard output: No space left on device\n"),
         pytest.param(
             "--predictions /dev/full", 1, "bomkl: error: /dev/full: No space left on device\n", marks=pytest.mark.slow

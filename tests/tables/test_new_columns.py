@@ -37,9 +37,9 @@ def learned(rows, y, cuts, kind=AutoMKLClassifier, save=None, **settings):
     ("kind", "settings"),
     [
         (AutoMKLClassifier, {}),
-        (AutoMKLClassifier, {"drift": "adapt"}),
         (AutoMKLClassifier, {"update": "rounds"}),
-        (AutoMKLRegressor, {}),
+        pytest.param(AutoMKLClassifier, {"drift": "adapt"}, marks=pytest.mark.slow),
+        pytest.param(AutoMKLRegressor, {}, marks=pytest.mark.slow),
     ],
 )
 def test_new_columns_are_learned_and_calls_may_be_cut_anywhere(kind, settings, tmp_path):
