@@ -1,18 +1,21 @@
 #!/usr/bin/env bash
 # Runs `make demo` and `make test` at odd places, in copies of the sources that share the packages and the core of .venv:
-#   tools/odd_places.sh [PLACE...] [-- TESTS...]       for example: tools/odd_places.sh umlauts load -- tests/cli
-# fresh, the last place, installs everything anew, with spaces and umlauts in the path.
+#   tools/odd_places.sh [PLACE...] [-- TESTS...]       for example: tools/odd_places.sh umlauts+load user -- tests/cli
+# A place is odd in one way or in several at once, but not umlauts+locale: Python reads no such path in ASCII. fresh
+# installs everything anew.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 known=(bomkl umlauts readonly nohome locale user load fresh)
 places=()
 while [ $# -gt 0 ] && [ "$1" != -- ]; do
-    [[ " ${known[*]} " == *" $1 "* ]] || { echo "odd_places.sh: there is no place '$1'. It may be one of: ${known[*]}." >&2; exit 2; }
+    for oddity in ${1//+/ }; do
+        [[ " ${known[*]} " == *" $oddity "* ]] || { echo "odd_places.sh: there is no place '$oddity'. It may be one of: ${known[*]}." >&2; exit 2; }
+    done
     places+=("$1")
     shift
 done
 tests="${*:2}"
-[ ${#places[@]} -gt 0 ] || places=("${known[@]}")
+[ ${#places[@]} -gt 0 ] || places=(umlauts+nohome+user locale+readonly+load fresh+umlauts)
 
 root=$(mktemp -d "${TMPDIR:-/tmp}/odd_places.XXXXXX")
 chmod 755 "$root"
@@ -57,24 +60,22 @@ share_packages() { # the virtual environment of a copy
 
 failed=()
 for place in "${places[@]}"; do
-    folder=$root/$place run=(env "HOME=$root/home of $place")
-    mkdir "$root/home of $place"
-    case $place in
-        umlauts | fresh) folder="$root/$place/Übungen für später & 100 % (Köln)" ;;
-    esac
+    is() { [[ "+$place+" == *"+$1+"* ]]; }
+    home="$root/home of $place" folder=$root/$place/bomkl run=(env)
+    if is umlauts; then folder="$root/$place/Übungen für später & 100 % (Köln)"; fi
+    mkdir "$home"
     copy_sources "$folder"
-    [ $place = fresh ] || share_packages "$folder"
-    case $place in
-        readonly | user)
-            if [ "$(id -u)" = 0 ]; then chown -R 65534:65534 "$root/home of $place"; fi
-            run+=("${ordinary[@]}")
-            ;;&
-        user) if [ "$(id -u)" = 0 ]; then chown -R 65534:65534 "$folder"; fi ;;
-        readonly) chmod -R a-w "$folder" ;;
-        nohome) run=(env --unset=HOME --unset=XDG_CACHE_HOME --unset=XDG_CONFIG_HOME) ;;
-        locale) run+=(TZ=NPT-5:45 LC_ALL=POSIX PYTHONCOERCECLOCALE=0 PYTHONUTF8=0) ;; # texts are ASCII
-        load) for _ in {1..20}; do (while :; do :; done) & busy+=($!); done ;;
-    esac
+    is fresh || share_packages "$folder"
+    if is readonly || is user; then
+        owned=("$home")
+        if is user; then owned+=("$folder"); fi
+        if [ "$(id -u)" = 0 ]; then chown -R 65534:65534 "${owned[@]}"; fi
+        run=("${ordinary[@]}" env)
+    fi
+    if is readonly; then chmod -R a-w "$folder"; fi
+    if is nohome; then run+=(--unset=HOME --unset=XDG_CACHE_HOME --unset=XDG_CONFIG_HOME); else run+=("HOME=$home"); fi
+    if is locale; then run+=(TZ=NPT-5:45 LC_ALL=POSIX PYTHONCOERCECLOCALE=0 PYTHONUTF8=0); fi # texts are ASCII
+    if is load; then for _ in {1..20}; do (while :; do :; done) & busy+=($!); done; fi
     echo "== $place: ${run[*]} in $folder"
     if (cd "$folder" && "${run[@]}" make demo test TESTS="$tests"); then
         echo "== $place: passed"
