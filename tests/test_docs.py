@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 from tests.slow import slow_but
+from tools import cli_reference
 from typer.testing import CliRunner
 
-from bomkl.cli import app, reference
+from bomkl.cli import app
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -120,7 +121,7 @@ def test_no_text_tells_to_install_from_an_index_that_has_no_bomkl() -> None:
 def test_the_command_line_reference_is_that_of_the_code() -> None:
     pytest.importorskip("bomkl_lab")  # the page has its commands, too
     written = (DOCS / "cli.md").read_text(encoding="utf-8")
-    assert written == reference.reference(), "run: python -m bomkl.cli.reference > docs/cli.md"
+    assert written == cli_reference.reference(), "run: python tools/cli_reference.py > docs/cli.md"
 
 
 @pytest.mark.parametrize("command", ["train", "predict", "eval", "inspect", "convert"])
@@ -128,7 +129,7 @@ def test_the_reference_knows_every_option(command: str) -> None:
     shown = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"}).output
     flags = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", shown.split("Options:")[1])) - {"--help"}
     assert len(flags) > (0 if command == "inspect" else 10)
-    missing = {flag for flag in flags if f"`{flag}" not in reference.reference()}
+    missing = {flag for flag in flags if f"`{flag}" not in cli_reference.reference()}
     assert missing == set()
 
 

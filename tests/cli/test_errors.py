@@ -50,7 +50,7 @@ from bomkl import modelfile
         (
             "1 0:1\n-1 1:1\n",
             [],
-            "rows:1: column 3: indices start at 1 (--zero-based reads files that start at 0): '0:1'",
+            "rows:1: column 3: indices start at 1 (the option 'zero_based' is for files that start at 0): '0:1'",
         ),
         (
             "a,label\n1,2\n2,x\n",

@@ -55,7 +55,10 @@ def test_columns_of_mixed_kinds_are_texts_if_told_so_in_blocks_of_any_size(tmp_p
         done = bomkl("train", rows, "-o", tmp_path / "m", "-q", "--block-rows", size)
         assert done.exit_code == 0
         told = "column 'flag' holds booleans. Other values, such as 'maybe', count as missing."
-        assert f"{told} For a column of strings, use --strings 'flag'. Rows: 1." in done.stderr
+        assert (
+            f"{told} For strings, declare types={{'flag': 'category'}}, or use --strings on the command line. Rows: 1."
+            in done.stderr
+        )
         texts = ["--strings", "flag", "--strings", "day", "--strings", "label"]
         assert bomkl("train", rows, "-o", tmp_path / f"m{size}", "-q", "--block-rows", size, *texts).exit_code == 0
     assert (tmp_path / "m1").read_bytes() == (tmp_path / "m1024").read_bytes()
@@ -69,7 +72,7 @@ def test_options_for_columns_are_refused_where_columns_have_no_names(svm, model,
     for args in (["eval", svm], ["score", model, svm]):
         done = bomkl(*args, f"--{option}", "age")
         assert done.exit_code == 1
-        assert f"rows.svm: columns have no names here. --{option} must be left out. Got" in done.stderr
+        assert f"rows.svm: columns have no names here. The option '{option}' must be left out. Got" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["later.csv", "later.jsonl", "later.arrow"])

@@ -81,13 +81,13 @@ class StreamOptions:
     target: Literal["class", "number"] = "class"
     header: bool = True
     delimiter: str | None = None
-    decimal: str = "."
+    decimal: Literal[".", ","] = "."
     quote: str = '"'
     escape: str | None = None
     ignore: Sequence[str] = ()
     strings: Sequence[str] = ()
     missing: str | float = "error"
-    categorical: str = "vocabulary"
+    categorical: Literal["vocabulary", "hash", "error"] = "vocabulary"
     buckets: int = 1024
     max_values: int = 1000
     zero_based: bool = False

@@ -6,27 +6,12 @@ import contextlib
 import errno
 import io
 import os
-import re
 import sys
 import warnings
 from collections.abc import Iterator
 from typing import Any, NoReturn, TextIO
 
 EXIT_FAILED, EXIT_USAGE, EXIT_BROKEN_PIPE = 1, 2, 141
-
-# Messages of the library name its parameters; here they are options.
-_OPTION_NAMES = {
-    "zero_based=True": "--zero-based",
-    "categorical='hash'": "--categorical hash",
-    "categorical='error'": "--categorical error",
-    "with 'ignore'": "with --ignore",
-    "with 'strings'": "with --strings",
-    "with 'delimiter'": "with --delimiter",
-    r"escape='\\'": r"--escape '\'",
-    "on_bad_line='skip'": "--on-bad-line skip",
-    "The 'n_features' parameter of open_stream": "--features",
-    "missing='skip'": "--missing skip",
-}
 
 
 class UsageError(ValueError):
@@ -37,7 +22,7 @@ class UsageError(ValueError):
 def plain_warnings() -> Iterator[None]:
     """Show warnings of the library in one line each, without the place in its source."""
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_, **__: say(f"bomkl: warning: {printable(in_options(str(message)))}")
+        warnings.showwarning = lambda message, *_, **__: say(f"bomkl: warning: {printable(str(message))}")
         yield
 
 
@@ -77,25 +62,10 @@ def printable(text: str) -> str:
 
 
 def message_of(error: Exception) -> str:
-    """Tell what is wrong, in words of the command line."""
+    """Tell what is wrong."""
     if isinstance(error, OSError) and error.filename is not None:
         return f"{os.fsdecode(error.filename)}: {error.strerror}"
-    return in_options(str(error))
-
-
-def in_options(message: str) -> str:
-    """Reword a message of the library for users of the command line.
-
-    Examples
-    --------
-    >>> in_options("The 'on_bad_line' parameter of open_stream must be one of ['stop', 'skip']. Got 'go' instead.")
-    "--on-bad-line must be one of ['stop', 'skip']. Got 'go' instead."
-    """
-    for name, option in _OPTION_NAMES.items():
-        message = message.replace(name, option)
-    message = re.sub(r"declare types=\{(.*): 'category'\}", r"use --strings \1", message)
-    owner = r"The '(\w+)' parameter of open_stream"
-    return re.sub(owner, lambda found: "--" + found[1].replace("_", "-"), message)
+    return str(error)
 
 
 @contextlib.contextmanager
@@ -135,7 +105,7 @@ def table_notices() -> Iterator[None]:
             yield
         finally:
             for text, rows in found.items():
-                say(printable(f"bomkl: {in_options(text)} Rows: {rows}."))
+                say(printable(f"bomkl: {text} Rows: {rows}."))
 
 
 class _Closed(io.TextIOBase):

@@ -68,8 +68,8 @@ def _row_option(name: str) -> tuple[str, Any, Any]:
         kind, default = list[str] | None, None
     elif name == "missing":  # what is best depends on the algorithm
         kind, default = str | None, None
-    elif kind not in (bool, int, int | None):
-        kind = str if default is not None else str | None
+    elif name in ("label", "weight"):  # a name or a position
+        kind = str | None
     option = typer.Option(*flags, help=about, show_default=shown or True)
     return _RENAMED.get(name, name), Annotated[kind, option], field(default=default)
 

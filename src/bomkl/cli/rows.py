@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bomkl.cli.messages import UsageError, in_options, printable, say
+from bomkl.cli.messages import UsageError, printable, say
 from bomkl.cli.options import PipeOptions
 from bomkl.cli.settings import RunSettings, stream_arguments, takes_new_classes, takes_tables
 
@@ -199,7 +199,7 @@ def report_odd_strings(estimator: Any) -> None:
 def report_skipped(stream: Stream) -> None:
     """Say how many bad lines were skipped, and which columns, if any."""
     if stream.skipped:
-        first = printable(in_options(str(stream.first_skipped)))
+        first = printable(str(stream.first_skipped))
         say(f"bomkl: {stream.skipped} bad lines were skipped; the first: {first}")
     for name, rows in stream.ignored.items():
         say(printable(f"bomkl: The column {name!r} is ignored: it was not there in the first row. Rows: {rows}."))

@@ -31,7 +31,9 @@ def infer_column(name: str, cells: Cells, options: StreamOptions, file: str) -> 
         return Column(name, "hash")
     if options.categorical == "error":
         text = next(str(cell) for cell in cells if not _is_number(cell))
-        raise StreamError(f"{file}: column {name}: holds strings such as {text!r}, which categorical='error' refuses")
+        raise StreamError(
+            f"{file}: column {name}: holds strings such as {text!r}, which the option 'categorical' refuses"
+        )
     return widen_column(Column(name, "vocabulary"), cells, options, file)
 
 
@@ -72,7 +74,7 @@ def widen_column(column: Column, cells: Cells, options: StreamOptions, file: str
     if len(column.values) + len(new) > options.max_values:
         raise StreamError(
             f"{file}: column {column.name}: has more than {options.max_values} different strings; "
-            "hash them (categorical='hash') or leave the column out"
+            "hash them (the option 'categorical') or leave the column out"
         )
     return replace(column, values=column.values + tuple(new))
 
@@ -167,7 +169,9 @@ def _checked_columns(cells: dict[str, Cells], schema: Schema, options: StreamOpt
         hint = f" Is {near!r}, which was not there before, the column {absent[0]!r}?" if near else ""
         raise StreamError(f"{file}: the columns {listed(absent)} are missing.{hint}")
     if unknown := [name for name in cells if name not in known]:
-        raise StreamError(f"{file}: the columns {listed(unknown)} were not there before; leave them out with 'ignore'")
+        raise StreamError(
+            f"{file}: the columns {listed(unknown)} were not there before; the option 'ignore' leaves them out"
+        )
     return columns
 
 

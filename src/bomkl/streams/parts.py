@@ -149,8 +149,8 @@ class Matrix:
         for setting in ("label", "weight", "ignore", "strings"):
             if (told := getattr(options, setting)) not in (None, ()):
                 raise StreamError(
-                    f"{self.file}: columns have no names here. The '{setting}' parameter of open_stream must be left "
-                    f"out. Got {told!r} instead."
+                    f"{self.file}: columns have no names here. The option '{setting}' must be left out. "
+                    f"Got {told!r} instead."
                 )
         rows = KeptRows(self.file, self.lines, bad, "error" if options.missing == "keep" else options.missing)
         X = self._sparse(schema, rows) if self._is_sparse else self._dense(schema, rows)
@@ -263,7 +263,7 @@ class Table:
             )
         if options.new_columns == "refuse":
             raise StreamError(
-                f"{self.file}: the columns {listed(new)} were not there before; leave them out with 'ignore'"
+                f"{self.file}: the columns {listed(new)} were not there before; the option 'ignore' leaves them out"
             )
         if options.new_columns == "ignore":
             for name in new:

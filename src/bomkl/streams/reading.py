@@ -78,7 +78,7 @@ def _hint(wanted: str | int, names: Sequence[str]) -> str:
             return " This looks like the format of Vowpal Wabbit, which is not read here; write svmlight or JSON lines."
         for delimiter, told in ((";", "';'"), ("\t", "a tab"), ("|", "'|'")):
             if delimiter in names[0]:
-                return f" Does {told} separate the columns? Say so with 'delimiter'."
+                return f" Does {told} separate the columns? The option 'delimiter' says so."
     return did_you_mean(wanted, names) if isinstance(wanted, str) else ""
 
 

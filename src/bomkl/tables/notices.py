@@ -52,9 +52,8 @@ class Notices:
         shown = repr(cells[0])
         shown = shown if len(shown) <= _SHOWN else shown[: _SHOWN - 3] + "..."
         what = {"number": "numbers", "boolean": "booleans", "date": "dates"}[kind]
-        advice = (
-            f" For a column of strings, declare types={{{column!r}: 'category'}}." if isinstance(cells[0], str) else ""
-        )
+        declare = f" For strings, declare types={{{column!r}: 'category'}}, or use --strings on the command line."
+        advice = declare if isinstance(cells[0], str) else ""
         text = f"The column {column!r} holds {what}. Other values, such as {shown}, count as missing.{advice}"
         self._add("kind", Notice(column, text, len(cells)))
 

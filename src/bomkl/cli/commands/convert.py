@@ -7,11 +7,10 @@ import dataclasses
 import json
 import os
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
 import typer
 
-from bomkl.cli.messages import EXIT_USAGE, fail
 from bomkl.cli.options import PipeOptions, RowOptions
 from bomkl.cli.output import check_output, writing
 from bomkl.cli.rows import Inputs, report_skipped
@@ -29,7 +28,7 @@ def convert(
     pipe: PipeOptions,
     output: Annotated[str, typer.Option("--output", "-o", help="File to write; - for standard output.")] = "-",
     to: Annotated[
-        str | None,
+        Literal["svmlight", "csv", "tsv", "jsonl"] | None,
         typer.Option(
             help="Format to write: svmlight, csv, tsv or jsonl.", show_default="by the file name, else svmlight"
         ),
@@ -42,8 +41,6 @@ def convert(
     from bomkl.streams import open_stream
 
     target = to or format_of_name(output)
-    if target not in WRITERS:
-        fail(f"--to must be one of {', '.join(WRITERS)}. Got {target!r} instead.", EXIT_USAGE)
     if output != "-":
         check_output("--output", output, inputs=inputs)
     arguments = stream_arguments(row_settings(rows), as_tables=False)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
-from bomkl.cli.messages import EXIT_USAGE, UsageError, fail
+from bomkl.cli.messages import UsageError, fail
 from bomkl.cli.options import PipeOptions, RowOptions
 from bomkl.cli.output import Output, ProgressTable, check_output, json_text, plain, prediction_text, writing
 from bomkl.cli.rows import (
@@ -40,7 +40,8 @@ def predict(
         ),
     ] = None,
     kind: Annotated[
-        str, typer.Option("--kind", "-k", help="What to write: labels, margins or probabilities.")
+        Literal["labels", "margins", "probabilities"],
+        typer.Option("--kind", "-k", help="What to write: labels, margins or probabilities."),
     ] = "labels",
     json_lines: Annotated[bool, typer.Option("--json", help="Write a line of JSON for each row.")] = False,
     output: Output = "-",
@@ -53,8 +54,6 @@ def predict(
     """
     from bomkl import modelfile
 
-    if kind not in _METHODS:
-        fail(f"--kind must be one of {', '.join(_METHODS)}. Got {kind!r} instead.", EXIT_USAGE)
     inputs = check_inputs(inputs, source)
     if (to is not None and (source is None or output != "-")) or (positions is not None and to is None):
         raise UsageError("--to needs --from and excludes --output; --positions needs --to.")

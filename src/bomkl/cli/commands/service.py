@@ -7,7 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -43,13 +43,17 @@ def serve(
     source: FromOption = None,
     label: Annotated[str, typer.Option(help="Field of the label in the records of --from.")] = "label",
     task: Annotated[
-        str, typer.Option(help="Task of an empty model: classify, regress, or auto to decide by the first label.")
+        Literal["auto", "classify", "regress"],
+        typer.Option(help="Task of an empty model: classify, regress, or auto to decide by the first label."),
     ] = "auto",
     budget: Annotated[int, typer.Option(min=1, help="Largest number of rows that an empty model may store.")] = 1000,
-    drift: Annotated[str, typer.Option(help="How an empty model follows drift: auto, adapt or none.")] = "auto",
+    drift: Annotated[
+        Literal["auto", "adapt", "none"], typer.Option(help="How an empty model follows drift: auto, adapt or none.")
+    ] = "auto",
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the random numbers of an empty model.")] = 0,
     new_columns: Annotated[
-        str, typer.Option(help="What to do with columns that were not in the first row: learn, ignore or refuse.")
+        Literal["learn", "ignore", "refuse"],
+        typer.Option(help="What to do with columns that were not in the first row: learn, ignore or refuse."),
     ] = "learn",
     snapshot_every: Annotated[int, typer.Option(min=1, help="Rows between snapshots.")] = 10_000,
     keep_log: Annotated[
@@ -85,9 +89,6 @@ def serve(
     if model_option is not None and model not in (FRESH, model_option):
         raise UsageError(f"MODEL and --model must be the same. Got {model!r} and {model_option!r} instead.")
     model = model_option or model
-    _check_choice("--task", task, "auto", "classify", "regress")
-    _check_choice("--drift", drift, "auto", "adapt", "none")
-    _check_choice("--new-columns", new_columns, "learn", "ignore", "refuse")
     for option, given in (("--token", token), ("--metrics-token", metrics_token)):
         if given is not None and (not given or not given.isascii() or not given.isprintable() or " " in given):
             raise UsageError(f"{option} must be printable ASCII characters without spaces.")
@@ -219,12 +220,6 @@ def _repair(data: str, yes: bool) -> None:
         if not (yes or typer.confirm("Keep this and cut off the rest?", err=True)):
             fail("nothing was changed", EXIT_FAILED)
         print(f"The damaged log is kept as {repair(data, plan)}.", file=sys.stderr)
-
-
-def _check_choice(option: str, given: str, *choices: str) -> None:
-    if given not in choices:
-        allowed = f"{', '.join(choices[:-1])} or {choices[-1]}"
-        raise UsageError(f"{option} must be {allowed}. Got {given!r} instead.")
 
 
 @contextlib.contextmanager

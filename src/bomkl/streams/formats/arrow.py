@@ -119,5 +119,5 @@ def _arrow_cells(column: Any, name: str, reading: Reading) -> Cells:
         typed[:] = texts
         return typed
     raise StreamError(
-        f"{reading.file}: column {name}: {kind} is neither a number nor a string; leave it out with 'ignore'"
+        f"{reading.file}: column {name}: {kind} is neither a number nor a string; the option 'ignore' leaves it out"
     )

@@ -113,7 +113,7 @@ def _delimited_rows(lines: Iterator[str], delimiter: str, reading: Reading) -> I
 
 
 _NUMBER_WITH_COMMA = re.compile(r"[-+]?(\d*|\d{1,3}(\.\d{3})+)(,\d+)?([eE][-+]?\d+)?")
-_ESCAPED = r"If quotes in strings have a backslash before them, read them with escape='\\'"
+_ESCAPED = r"If quotes in strings have a backslash before them, the option 'escape' reads them"
 _CSV_ERRORS = {
     "unexpected end of data": "a quoted string begins here and has no end",
     "field larger than field limit": f"a string of more than {csv.field_size_limit()} characters begins here; is the "

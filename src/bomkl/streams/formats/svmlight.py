@@ -48,7 +48,7 @@ _SVMLIGHT_ERRORS = {
     1: "the label is missing",
     2: "the label is not a number",
     3: "not an index:value pair",
-    4: "indices start at 1 (zero_based=True reads files that start at 0)",
+    4: "indices start at 1 (the option 'zero_based' is for files that start at 0)",
     5: "the index does not ascend",
     6: "the index is too large",
     7: "the value is not a finite number",

@@ -1,4 +1,4 @@
-"""The command line reference of the documentation, from the code: ``python -m bomkl.cli.reference > docs/cli.md``."""
+"""The command line reference of the documentation, from the code: ``python tools/cli_reference.py > docs/cli.md``."""
 
 from __future__ import annotations
 
