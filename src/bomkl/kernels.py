@@ -45,7 +45,7 @@ class Kernel:
         """Return the constants of the compiled map: a, b and degree, as far as it has them."""
         return {}
 
-    def operators(self, on: Any) -> str:
+    def operators(self, on: Any) -> Any:
         """Return the map as ONNX operators on inner products, distances or cosines (`bomkl.onnx.kernels`)."""
         raise TypeError(f"{type(self).__name__} is not a kernel")
 
@@ -75,9 +75,9 @@ class Linear(Kernel):
     def _matrix(self, X: Matrix, Z: Matrix) -> Matrix:
         return X @ Z.T
 
-    def operators(self, on: Any) -> str:
+    def operators(self, on: Any) -> Any:
         """Inner products."""
-        return str(on.inner)
+        return on.inner
 
 
 @dataclass(frozen=True)
@@ -116,10 +116,9 @@ class Polynomial(Kernel):
         """Factor, addend and exponent."""
         return {"a": float(self.gamma), "b": float(self.coef0), "degree": int(self.degree)}
 
-    def operators(self, on: Any) -> str:
+    def operators(self, on: Any) -> Any:
         """Powers of inner products."""
-        base = on.add("Add", on.add("Mul", on.inner, float(self.gamma)), float(self.coef0))
-        return str(on.add("Pow", base, float(self.degree)))
+        return (on.inner * float(self.gamma) + float(self.coef0)) ** float(self.degree)
 
 
 @dataclass(frozen=True)
@@ -155,9 +154,9 @@ class Gaussian(_DistanceKernel):
         """1 / (2 sigma^2)."""
         return {"a": 1 / (2 * float(self.sigma) ** 2)}
 
-    def operators(self, on: Any) -> str:
+    def operators(self, on: Any) -> Any:
         """Exponentials of squared distances."""
-        return str(on.exp(on.squared_distance(float(self.sigma)), -1 / (2 * float(self.sigma) ** 2)))
+        return on.exp(on.squared_distance(float(self.sigma)), -1 / (2 * float(self.sigma) ** 2))
 
 
 @dataclass(frozen=True)
@@ -183,9 +182,9 @@ class Exponential(_DistanceKernel):
         """1 / sigma."""
         return {"a": 1 / float(self.sigma)}
 
-    def operators(self, on: Any) -> str:
+    def operators(self, on: Any) -> Any:
         """Exponentials of distances."""
-        return str(on.exp(on.add("Sqrt", on.squared_distance(float(self.sigma))), -1 / float(self.sigma)))
+        return on.exp(on.squared_distance(float(self.sigma)).add("Sqrt"), -1 / float(self.sigma))
 
 
 @dataclass(frozen=True)
@@ -211,10 +210,9 @@ class Cauchy(_DistanceKernel):
         """1 / sigma^2."""
         return {"a": 1 / float(self.sigma) ** 2}
 
-    def operators(self, on: Any) -> str:
+    def operators(self, on: Any) -> Any:
         """Reciprocals of squared distances."""
-        relative = on.add("Mul", on.squared_distance(float(self.sigma)), 1 / float(self.sigma) ** 2)
-        return str(on.add("Reciprocal", on.add("Add", relative, 1.0)))
+        return 1.0 / (on.squared_distance(float(self.sigma)) * (1 / float(self.sigma) ** 2) + 1.0)
 
 
 @dataclass(frozen=True)
@@ -232,9 +230,9 @@ class Cosine(Kernel):
         norms = np.sqrt(np.outer((X**2).sum(axis=1), (Z**2).sum(axis=1)))
         return np.divide(X @ Z.T, norms, out=np.zeros_like(norms), where=norms > 0)
 
-    def operators(self, on: Any) -> str:
+    def operators(self, on: Any) -> Any:
         """Cosines."""
-        return str(on.cosine)
+        return on.cosine
 
 
 @dataclass(frozen=True)
@@ -268,9 +266,9 @@ class Laplacian(Kernel):
         """Return gamma."""
         return {"a": float(self.gamma)}
 
-    def operators(self, on: Any) -> str:
+    def operators(self, on: Any) -> Any:
         """Exponentials of sums of absolute differences."""
-        return str(on.exp(on.taxicab, -float(self.gamma)))
+        return on.exp(on.taxicab, -float(self.gamma))
 
 
 KernelLike = Kernel | Callable[[Any, Any], Any]

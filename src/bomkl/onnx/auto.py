@@ -27,7 +27,8 @@ from bomkl.auto.simple.simple_learner import SimpleLearner
 from bomkl.auto.task import Task
 from bomkl.auto.trees.trees import BoostedTrees, Forest
 from bomkl.kernels import Gaussian
-from bomkl.onnx.graph import Graph
+from bomkl.onnx.combining import combined, means, scores_of_means, stacked
+from bomkl.onnx.graph import Graph, Result
 from bomkl.onnx.growth import growth_scores
 from bomkl.onnx.kernels import StoredRows
 from bomkl.onnx.nearest import nearest_scores
@@ -36,20 +37,18 @@ from bomkl.onnx.sums import inner_products
 from bomkl.onnx.trees import boosted_scores, forest_scores
 from bomkl.onnx.views import Views
 
-# As in cpp/auto/components/combination.hpp and cpp/auto/components/losses.hpp.
-_STACK_CLIP, _SCORE_CLIP, _TINY = 6.0, 15.0, 1e-12
 _GROUPS, _NEAREST = 3, 3  # as in cpp/auto/drift/drift_experts.hpp
 _LOST = 8.0  # squared widths of a Gaussian from the origin: single precision keeps 1e-6 of a squared width
 
 
-def auto_scores(graph: Graph, estimator: Any) -> str:
+def auto_scores(graph: Graph, estimator: Any) -> Result:
     """Add the scores of a fitted estimator: log odds, the log probability of each class, or the prediction."""
     if estimator.n_features_in_ > WIDEST:
         raise ValueError(
             f"to_onnx exports AutoMKL models of at most {WIDEST} columns, because ONNX Runtime takes dense rows only. "
             f"Got a model of {estimator.n_features_in_} columns. Use bomkl.modelfile to save it."
         )
-    rows = graph.clip(graph.rows, -LARGEST, LARGEST)
+    rows = graph.rows.clip(-LARGEST, LARGEST)
     learner = estimator._learner
     if learner.kind not in _FORMS:
         raise ValueError(f"to_onnx has no form of the learner {learner.kind!r}. Use bomkl.modelfile to save the model.")
@@ -57,21 +56,21 @@ def auto_scores(graph: Graph, estimator: Any) -> str:
     if learner.task.is_regression:
         return scores
     if learner.task is Task.MULTICLASS:  # the learner numbers labels as they came
-        return graph.columns(scores, np.argsort(estimator._labels))
-    return graph.add("Mul", scores, graph.number(estimator._external(np.ones((1, 1)))))
+        return scores.columns(np.argsort(estimator._labels))
+    return scores * estimator._external(np.ones((1, 1)))
 
 
-def _leader_scores(graph: Graph, rows: str, learner: Learner) -> str:
+def _leader_scores(graph: Graph, rows: Result, learner: Learner) -> Result:
     return _scores(graph, rows, cast(RowLearner, learner.leader))
 
 
-def _scores(graph: Graph, rows: str, learner: RowLearner) -> str:
+def _scores(graph: Graph, rows: Result, learner: RowLearner) -> Result:
     if learner.geometry is None:
         base = graph.repeated(learner.prior_score())
         return base if learner.drift is None else _with_experts(graph, base, learner, [base] * (_GROUPS + _NEAREST))
-    views = Views(graph, rows, learner.geometry)
+    views = Views(rows, learner.geometry)
     parts = [_component_scores(graph, views, component) for component in learner.components]
-    base = _in_units(graph, _combined(graph, _stacked(graph, parts), learner.combination, learner.task), learner)
+    base = _in_units(combined(stacked(parts), learner.combination, learner.task), learner)
     if learner.drift is None:
         return base
     resting = learner.drift.resting
@@ -85,79 +84,76 @@ def _scores(graph: Graph, rows: str, learner: RowLearner) -> str:
     return _with_experts(graph, base, learner, [*groups, *nearest])
 
 
-def _in_units(graph: Graph, scores: str, learner: RowLearner) -> str:
+def _in_units(scores: Result, learner: RowLearner) -> Result:
     """Scores in units of the targets."""
-    if not learner.task.is_regression:
-        return scores
-    return graph.plus(graph.add("Mul", scores, graph.number(learner.spread)), learner.centre)
+    return scores * learner.spread + learner.centre if learner.task.is_regression else scores
 
 
 def _group_scores(
     graph: Graph, views: Views, learner: RowLearner, places: list[int], regressions: list[Any], weights: Any
-) -> str:
+) -> Result:
     """Scores of regressions on the first features of some components, combined."""
     components: list[Any] = learner.components
     parts = [
         _linear_scores(graph, views, components[place].features, regression)
         for place, regression in zip(places, regressions, strict=True)
     ]
-    return _in_units(graph, _combined(graph, _stacked(graph, parts), Combination(weights), learner.task), learner)
+    return _in_units(combined(stacked(parts), Combination(weights), learner.task), learner)
 
 
-def _with_experts(graph: Graph, base: str, learner: RowLearner, experts: list[str]) -> str:
+def _with_experts(graph: Graph, base: Result, learner: RowLearner, experts: list[Result]) -> Result:
     """Join experts that follow drift to a model; recent labels or targets are a constant."""
     assert learner.drift is not None
-    known = learner.drift.label_scores()
-    recent = [base if np.isnan(each).any() else graph.repeated(each) for each in known]
+    recent = _recent(graph, base, learner.drift.label_scores())
     mixture = learner.drift.state()["mixture"]
     stack = Combination(learner.drift.stack)
-    return _relative(graph, [base, *experts, *recent], recent, learner.drift.unit, learner.task, stack, mixture)
+    return _relative([base, *experts, *recent], recent, learner.drift.unit, learner.task, stack, mixture)
+
+
+def _recent(graph: Graph, base: Result, known: NDArray[np.float64]) -> list[Result]:
+    """Return what recent labels or targets say, a constant; before the first of them, what the base says."""
+    return [base if np.isnan(each).any() else graph.repeated(each) for each in known]
 
 
 def _relative(
-    graph: Graph,
-    parts: list[str],
-    recent: list[str],
+    parts: list[Result],
+    recent: list[Result],
     least: float,
     task: Task,
     combination: Combination,
     mixture: NDArray[np.float64] | None = None,
-) -> str:
+) -> Result:
     """Combine parts, the first of which is the base; numbers relative to it, in units of its errors."""
-    stacked = _stacked(graph, parts)
+    S, origin = stacked(parts), parts[0].unsqueeze()
     if not task.is_regression:
-        return _combined(graph, _with_mixture(graph, stacked, mixture, task), combination, task)
-    origin = graph.add("Unsqueeze", parts[0], graph.integers([1]))
-    far = graph.add("Abs", graph.add("Sub", _stacked(graph, recent), origin))
-    farthest = graph.add("Div", graph.add("ReduceMax", far, axes=[1], keepdims=0), graph.number(FARTHEST))
-    unit = graph.add("Max", farthest, graph.number(least))
-    relative = graph.add("Div", graph.add("Sub", stacked, origin), graph.add("Unsqueeze", unit, graph.integers([1])))
-    near = _with_mixture(graph, graph.clip(relative, -FARTHEST, FARTHEST), mixture, task)
-    return graph.add("Add", parts[0], graph.add("Mul", _combined(graph, near, combination, task), unit))
+        return combined(_with_mixture(S, mixture, task), combination, task)
+    farthest = (stacked(recent) - origin).add("Abs").largest(axis=1, keepdims=0)
+    unit = (farthest / FARTHEST).at_least(least)
+    relative = ((S - origin) / unit.unsqueeze()).clip(-FARTHEST, FARTHEST)
+    return parts[0] + combined(_with_mixture(relative, mixture, task), combination, task) * unit
 
 
-def _with_mixture(graph: Graph, S: str, weights: NDArray[np.float64] | None, task: Task) -> str:
+def _with_mixture(S: Result, weights: NDArray[np.float64] | None, task: Task) -> Result:
     """Scores of parts and, where there are weights, of their mixture."""
     if weights is None:
         return S
-    mean = graph.add("MatMul", graph.number(weights[None]), _means(graph, S, task))
-    return graph.add("Concat", S, _scores_of_means(graph, mean, task), axis=1)
+    return S.add("Concat", scores_of_means(weights[None] @ means(S, task), task), axis=1)
 
 
-def _component_scores(graph: Graph, views: Views, component: Any) -> str:
+def _component_scores(graph: Graph, views: Views, component: Any) -> Result:
     """Scores of one component, (rows, outputs); the last of its weights is that of the constant."""
     if isinstance(component, BoostedTrees):
         return boosted_scores(graph, views["codes"], component)
     if isinstance(component, Forest):
         return forest_scores(graph, views["codes"], component)
     if isinstance(component, CurvedComponent):
-        return _straightened(graph, _component_scores(graph, views, component.inner), component.curve)
+        return _straightened(_component_scores(graph, views, component.inner), component.curve)
     if not isinstance(component, NewtonComponent):
         raise TypeError(f"The component {component.name!r} cannot be exported to ONNX.")
     return _linear_scores(graph, views, component.features, component.regression)
 
 
-def _linear_scores(graph: Graph, views: Views, features: Any, regression: Any) -> str:
+def _linear_scores(graph: Graph, views: Views, features: Any, regression: Any) -> Result:
     """Scores of a regression on all features of a component, or on the first."""
     means = regression.means()[:, : regression.rank]
     weights, constant = means[:, :-1].T, means[:, -1]
@@ -168,74 +164,37 @@ def _linear_scores(graph: Graph, views: Views, features: Any, regression: Any) -
         names = features.geometries()
         columns = graph.add("Concat", *(views[name] for name in names), axis=1)
         weights = np.pad(weights, ((0, features.rank - len(weights)), (0, 0)))
-    return graph.add("Add", graph.add("MatMul", columns, graph.number(weights)), graph.number(constant))
+    return columns @ weights + constant
 
 
-def _straightened(graph: Graph, scores: str, curve: NDArray[np.float64]) -> str:
+def _straightened(scores: Result, curve: NDArray[np.float64]) -> Result:
     """Undo the curve of targets; in double precision, runtimes have the exponential but no hyperbolic sine."""
     start, unit, mean, deviation, low, high = curve.tolist()
-    bent = graph.add("Mul", graph.clip(scores, low, high), graph.number(deviation))
-    up = graph.add("Exp", graph.add("Add", bent, graph.number(mean)))
-    sinh = graph.add("Sub", up, graph.add("Div", graph.number(1.0), up))
-    return graph.add("Add", graph.add("Mul", sinh, graph.number(unit / 2)), graph.number(start))
+    up = (scores.clip(low, high) * deviation + mean).add("Exp")
+    return (up - 1.0 / up) * (unit / 2) + start
 
 
-def _kernel(graph: Graph, rows: str, features: KernelFeatures) -> str:
+def _kernel(graph: Graph, rows: Result, features: KernelFeatures) -> Result:
     """Kernel values at the landmarks."""
     landmarks = features.landmark_rows()
     stored = StoredRows(graph, rows, landmarks)
     kernel = POOL_KERNELS[features.kernel].kernel(features.scale)
     if isinstance(kernel, Gaussian) and features.scale * float(features.norms.max()) > _LOST:
-        return _rough_gaussians(graph, stored, rows, features)
+        return _rough_gaussians(stored, rows, features)
     return stored.kernel(kernel, np.arange(len(landmarks)))
 
 
-def _rough_gaussians(graph: Graph, stored: StoredRows, rows: str, features: KernelFeatures) -> str:
+def _rough_gaussians(stored: StoredRows, rows: Result, features: KernelFeatures) -> Result:
     """Gaussians of distances that single precision left few digits of, rounded as `pool_kernels.hpp` does."""
     landmarks = features.landmark_rows()
-    products = inner_products(graph, rows, landmarks, np.float32)
-    squares = graph.rounded(graph.add("Mul", rows, rows))
-    length = inner_products(graph, squares, np.ones((1, landmarks.shape[1])), np.float32)
-    lengths = graph.rounded(graph.add("Add", length, graph.number(features.norms[: len(landmarks)])))
-    distance = graph.rounded(graph.add("Sub", lengths, graph.add("Mul", products, graph.number(2.0))))
-    above = graph.add("Max", distance, graph.number(0.0))
-    return stored.exp(above, -float(np.float32(features.scale)))
+    products = inner_products(rows, landmarks, np.float32)
+    length = inner_products((rows * rows).rounded(), np.ones((1, landmarks.shape[1])), np.float32)
+    lengths = (length + features.norms[: len(landmarks)]).rounded()
+    distance = (lengths - products * 2.0).rounded()
+    return stored.exp(distance.at_least(0.0), -float(np.float32(features.scale)))
 
 
-def _combined(graph: Graph, S: str, parts: Combination, task: Task) -> str:
-    """Combine component scores (rows, components, outputs) to (rows, outputs)."""
-    if task is Task.MULTICLASS:
-        S = graph.add("Sub", S, graph.add("ReduceMean", S, axes=[2], keepdims=1))
-    stacks = graph.add("MatMul", graph.number(parts.stack_w), graph.clip(S, -_STACK_CLIP, _STACK_CLIP))
-    mixture = graph.add("MatMul", graph.number(parts.weights[None]), _means(graph, S, task))
-    candidates = graph.add("Concat", stacks, _scores_of_means(graph, mixture, task), axis=1)
-    final = graph.add("MatMul", graph.number(parts.final_shares()[None]), _means(graph, candidates, task))
-    return graph.add("Squeeze", _scores_of_means(graph, final, task), graph.integers([1]))
-
-
-def _means(graph: Graph, scores: str, task: Task) -> str:
-    """Predictive means: probabilities of the classes on the last axis, or the prediction itself."""
-    if task is Task.BINARY:
-        return graph.add("Sigmoid", graph.clip(scores, -_SCORE_CLIP, _SCORE_CLIP))
-    if task is Task.MULTICLASS:
-        relative = graph.add("Sub", scores, graph.add("ReduceMax", scores, axes=[-1], keepdims=1))
-        return graph.add("Softmax", graph.add("Max", relative, graph.number(-_SCORE_CLIP)), axis=-1)
-    return scores
-
-
-def _scores_of_means(graph: Graph, means: str, task: Task) -> str:
-    """Log odds, log probabilities, or the prediction itself."""
-    if task is Task.BINARY:
-        against = graph.add("Sub", graph.number(1.0), means)
-        return graph.add("Log", graph.add("Div", _at_least_tiny(graph, means), _at_least_tiny(graph, against)))
-    return graph.add("Log", _at_least_tiny(graph, means)) if task is Task.MULTICLASS else means
-
-
-def _at_least_tiny(graph: Graph, means: str) -> str:
-    return graph.add("Max", means, graph.number(_TINY))
-
-
-def _adaptive_scores(graph: Graph, rows: str, learner: AdaptiveLearner) -> str:
+def _adaptive_scores(graph: Graph, rows: Result, learner: AdaptiveLearner) -> Result:
     """Mix the predictive means of several learners by their weights, then join the experts of the last rows.
 
     What recent labels or targets say is what they say now: a constant.
@@ -244,39 +203,32 @@ def _adaptive_scores(graph: Graph, rows: str, learner: AdaptiveLearner) -> str:
     total = graph.repeated(np.zeros(learner.outputs))
     each = [_leader_scores(graph, rows, model) for model in learner.models]
     for weight, scores in zip(learner.weights(), each, strict=True):
-        means = graph.add("Exp", scores) if task is Task.MULTICLASS else _means(graph, scores, task)
-        total = graph.add("Add", total, graph.add("Mul", means, graph.number(weight)))
-    base = _scores_of_means(graph, total, task)
+        total += (scores.add("Exp") if task is Task.MULTICLASS else means(scores, task)) * weight
+    base = scores_of_means(total, task)
     parts = [base, *each[:SLOW], *(_leader_scores(graph, rows, twin) for twin in fast.twins)]
-    known = fast.recent_scores(np.full(learner.outputs, np.nan))
-    recent = [base if np.isnan(each).any() else graph.repeated(each) for each in known]
-    return _relative(graph, [*parts, *recent], recent, learner.unit(), task, fast.combination)
+    recent = _recent(graph, base, fast.recent_scores(np.full(learner.outputs, np.nan)))
+    return _relative([*parts, *recent], recent, learner.unit(), task, fast.combination)
 
 
-def _stacked(graph: Graph, parts: list[str]) -> str:
-    """Scores (n, outputs) of several parts as (n, parts, outputs)."""
-    return graph.add("Concat", *(graph.add("Unsqueeze", part, graph.integers([1])) for part in parts), axis=1)
-
-
-def _simple_scores(graph: Graph, rows: str, learner: SimpleLearner) -> str:
+def _simple_scores(graph: Graph, rows: Result, learner: SimpleLearner) -> Result:
     """Combine the learner within the layer and the simple models."""
     if learner.combination is None:
         return _FORMS[learner.inner.kind](graph, rows, learner.inner)
     parts = [] if learner.rests else [_FORMS[learner.inner.kind](graph, rows, learner.inner)]
     for model in learner.models:
         if isinstance(model, ClassMeans):
-            parts += class_means_scores(graph, rows, model)
+            parts += class_means_scores(rows, model)
         else:
-            parts += dense_linear_scores(graph, rows, model)
-    return _combined(graph, _stacked(graph, parts), learner.combination, learner.task)
+            parts += dense_linear_scores(rows, model)
+    return combined(stacked(parts), learner.combination, learner.task)
 
 
-def _growth_scores(graph: Graph, rows: str, learner: GrowthLearner) -> str:
+def _growth_scores(graph: Graph, rows: Result, learner: GrowthLearner) -> Result:
     inner = _FORMS[learner.inner.kind](graph, rows, learner.inner)
-    return growth_scores(graph, rows, learner, inner, _means, _scores_of_means)
+    return growth_scores(graph, rows, learner, inner)
 
 
-_FORMS: dict[str, Callable[[Graph, str, Any], str]] = {
+_FORMS: dict[str, Callable[[Graph, Result, Any], Result]] = {
     "rows": _leader_scores,
     "rounds": _leader_scores,
     "adaptive": _adaptive_scores,

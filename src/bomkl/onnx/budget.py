@@ -10,12 +10,12 @@ import numpy as np
 from bomkl.budget.config import kernel_name
 from bomkl.kernels import Kernel
 from bomkl.learners import FOGD
-from bomkl.onnx.graph import Graph
+from bomkl.onnx.graph import Graph, Result
 from bomkl.onnx.kernels import StoredRows
 from bomkl.onnx.sums import inner_products
 
 
-def budget_scores(graph: Graph, estimator: Any) -> str:
+def budget_scores(graph: Graph, estimator: Any) -> Result:
     """Add the scores of a fitted estimator, one column for each of its functions.
 
     Kernels of weight zero and rows that only they use are left out.
@@ -48,16 +48,16 @@ def budget_scores(graph: Graph, estimator: Any) -> str:
     total = graph.repeated(constant)
     for i, rows in used.items():
         matrix = kernels.kernel(estimator.kernels_[i], np.searchsorted(needed, rows))
-        total = graph.add("Add", total, part(graph, matrix, coefs[:, rows, i].T, weights[:, i]))
+        total += part(matrix, coefs[:, rows, i].T, weights[:, i])
     return total
 
 
-def _weighted_score(graph: Graph, matrix: str, coef: Any, weight: Any) -> str:
+def _weighted_score(matrix: Result, coef: Any, weight: Any) -> Result:
     """Add what one kernel says where scores are combined."""
-    return graph.add("MatMul", matrix, graph.number(coef * weight))
+    return matrix @ (coef * weight)
 
 
-def _vote_of(dtype: np.dtype[Any]) -> Callable[[Graph, str, Any, Any], str]:
+def _vote_of(dtype: np.dtype[Any]) -> Callable[[Result, Any, Any], Result]:
     """Make the function that adds what one kernel says where kernels vote: its weight with the sign of its score.
 
     The sign of zero is plus. ONNX computes in float64, but a score that is too small for the model's own precision is
@@ -65,15 +65,13 @@ def _vote_of(dtype: np.dtype[Any]) -> Callable[[Graph, str, Any, Any], str]:
     """
     zero = float(np.finfo(dtype).smallest_subnormal) / 2
 
-    def vote(graph: Graph, matrix: str, coef: Any, weight: Any) -> str:
-        score = graph.add("MatMul", matrix, graph.number(coef))
-        negative = graph.add("Less", score, graph.number(-zero))
-        return graph.add("Where", negative, graph.number(-weight), graph.number(weight))
+    def vote(matrix: Result, coef: Any, weight: Any) -> Result:
+        return (matrix @ coef < -zero).where(-weight, weight)
 
     return vote
 
 
-def _fourier_scores(graph: Graph, estimator: Any, part: Callable[[Graph, str, Any, Any], str]) -> str:
+def _fourier_scores(graph: Graph, estimator: Any, part: Callable[[Result, Any, Any], Result]) -> Result:
     """Add the scores of functions that are weighted sums of waves, rounded as in the engine: far out, all digits count.
 
     A cosine is one less twice the squared sine of half the angle: runtimes have no cosine in double precision.
@@ -81,15 +79,14 @@ def _fourier_scores(graph: Graph, estimator: Any, part: Callable[[Graph, str, An
     weights, n = np.atleast_2d(estimator.kernel_weights_), estimator._learner().n_frequencies
     learned = estimator._engine.state()["feature_weights"].reshape(len(weights), -1, 2 * n) / np.sqrt(n)
     total = graph.repeated(np.zeros(len(weights)))
-    inner: dict[bytes, str] = {}  # of kernels with the same draws
+    inner: dict[bytes, Result] = {}  # of kernels with the same draws
     for i in np.flatnonzero(weights.any(axis=0)):
         draws, factors = estimator._engine.frequencies(int(i))
         key = draws.tobytes()
         if key not in inner:
-            inner[key] = inner_products(graph, graph.rows, draws, estimator._dtype)
-        angles = graph.add("Mul", inner[key], graph.number(factors))
-        half = graph.add("Sin", graph.add("Mul", angles, graph.number(0.5)))
-        cosines = graph.add("Sub", graph.number(1.0), graph.add("Mul", graph.number(2.0), graph.add("Mul", half, half)))
-        waves = graph.add("Concat", cosines, graph.add("Sin", angles), axis=1)
-        total = graph.add("Add", total, part(graph, waves, learned[:, i].T, weights[:, i]))
+            inner[key] = inner_products(graph.rows, draws, estimator._dtype)
+        angles = inner[key] * factors
+        half = (angles * 0.5).add("Sin")
+        waves = (1.0 - 2.0 * (half * half)).add("Concat", angles.add("Sin"), axis=1)
+        total += part(waves, learned[:, i].T, weights[:, i])
     return total

@@ -17,7 +17,7 @@ from bomkl.budget.estimator import EngineEstimator
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-    from bomkl.onnx.graph import Graph
+    from bomkl.onnx.graph import Graph, Result
 
 
 def to_onnx(estimator: Any, tolerance: float = 1e-5) -> ModelProto:
@@ -75,32 +75,31 @@ def to_onnx(estimator: Any, tolerance: float = 1e-5) -> ModelProto:
         if hasattr(estimator, "predict_proba"):
             _add_probabilities(graph, scores, len(estimator.classes_))
     else:
-        graph.output("prediction", graph.first_column(scores))
+        graph.output("prediction", scores.squeeze())
     model = graph.model(type(estimator).__name__, __version__)
     check_agreement(model, estimator, tolerance)
     return model
 
 
-def _add_labels(graph: Graph, scores: str, labels: NDArray[Any]) -> None:
+def _add_labels(graph: Graph, scores: Result, labels: NDArray[Any]) -> None:
     """Add label and margins: one function tells two classes apart, of more the largest decides."""
     if len(labels) > 2:
         margins, width = scores, len(labels)
-        index = graph.add("ArgMax", margins, axis=1, keepdims=0)
+        index = margins.add("ArgMax", axis=1, keepdims=0)
     else:
-        margins, width = graph.first_column(scores), None
-        positive = graph.add("Greater", margins, graph.number(0.0))
-        index = graph.add("Where", positive, graph.integers(len(labels) - 1), graph.integers(0))
-    graph.output("label", graph.add("Gather", graph.constant(labels), index), values=labels)
+        margins, width = scores.squeeze(), None
+        index = margins.add("Greater", 0.0).where([len(labels) - 1], [0])
+    graph.output("label", index.select_from(graph.constant(labels)), values=labels)
     graph.output("margins", margins, width=width)
 
 
-def _add_probabilities(graph: Graph, scores: str, n_classes: int) -> None:
+def _add_probabilities(graph: Graph, scores: Result, n_classes: int) -> None:
     if n_classes == 1:
         probabilities = graph.repeated([1.0])
     elif n_classes == 2:
-        probabilities = graph.add("Sigmoid", graph.add("Concat", graph.add("Neg", scores), scores, axis=1))
+        probabilities = scores.add("Neg").add("Concat", scores, axis=1).add("Sigmoid")
     else:
-        probabilities = graph.add("Softmax", scores, axis=1)
+        probabilities = scores.add("Softmax", axis=1)
     graph.output("probabilities", probabilities, width=n_classes)
 
 

@@ -1,4 +1,4 @@
-"""A small writer of ONNX graphs: every call adds one operator and gives the name of its result.
+"""A small writer of ONNX graphs: formulas of results add operators.
 
 All arithmetic is in double precision, whatever the precision of the model: squared distances by way of inner products
 lose half of the digits.
@@ -6,7 +6,8 @@ lose half of the digits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,123 @@ TREE_DOMAIN, TREE_OPSET = "ai.onnx.ml", 3  # tree ensembles
 _IR_VERSION = 8  # the one that came with the opset
 
 
-class Graph:
+def _with_other(operator: str, first: bool = True) -> Callable[[Result, Any], Result]:
+    """Return a method that adds an operator on a result and something else, in this order or the other."""
+    return lambda own, other: own.operators.add(operator, *((own, other) if first else (other, own)))
+
+
+class Result:
+    """What an operator gives. Arithmetic with results, numbers and arrays adds operators.
+
+    Parameters
+    ----------
+    operators : Operators
+        Where to add them.
+    name : str
+        Name of the result.
+    """
+
+    __array_ufunc__ = None  # so that an array on the left leaves arithmetic to the result
+
+    def __init__(self, operators: Operators, name: str) -> None:
+        self.operators, self.name = operators, name
+
+    def add(self, operator: str, *inputs: Any, **attributes: Any) -> Result:
+        """Add an operator whose first input this is."""
+        return self.operators.add(operator, self, *inputs, **attributes)
+
+    def __add__(self, other: Any) -> Result:
+        # ONNX Runtime drops an Add of a number that is zero in single precision
+        return self.add("Add" if isinstance(other, Result) else "Sum", other)
+
+    __radd__ = __add__
+    __mul__ = __rmul__ = _with_other("Mul")
+    __sub__, __rsub__ = _with_other("Sub"), _with_other("Sub", first=False)
+    __truediv__, __rtruediv__ = _with_other("Div"), _with_other("Div", first=False)
+    __matmul__, __rmatmul__ = _with_other("MatMul"), _with_other("MatMul", first=False)
+    __pow__, __lt__ = _with_other("Pow"), _with_other("Less")
+
+    def constant(self, value: NDArray[Any]) -> Result:
+        """Add an array of any type."""
+        return self.operators.constant(value)
+
+    def select_from(self, values: Any, axis: int = 0) -> Result:
+        """Take the values at these places."""
+        return self.operators.add("Gather", values, self, axis=axis)
+
+    def where(self, yes: Any, no: Any) -> Result:
+        """Take one value where this is true and another where it is not."""
+        return self.add("Where", yes, no)
+
+    def cast(self, to: int) -> Result:
+        """Take numbers as those of another type."""
+        return self.add("Cast", to=to)
+
+    def rounded(self) -> Result:
+        """Round doubles to single precision."""
+        return self.cast(TensorProto.FLOAT).cast(TensorProto.DOUBLE)
+
+    def clip(self, low: float, high: float) -> Result:
+        """Bring numbers into an interval."""
+        return self.add("Clip", low, high)
+
+    def at_least(self, low: Any) -> Result:
+        """Replace what is less."""
+        return self.add("Max", low)
+
+    def columns(self, places: Any) -> Result:
+        """Take some columns, in some order."""
+        return self.add("Gather", np.asarray(places).tolist(), axis=1)
+
+    def sum(self, axis: int, keepdims: int = 1) -> Result:
+        """Add up along an axis."""
+        return self.add("ReduceSum", [axis], keepdims=keepdims)
+
+    def largest(self, axis: int, keepdims: int = 1) -> Result:
+        """Take the largest number along an axis."""
+        return self.add("ReduceMax", axes=[axis], keepdims=keepdims)
+
+    def mean(self, axis: int, keepdims: int = 1) -> Result:
+        """Take the mean along an axis."""
+        return self.add("ReduceMean", axes=[axis], keepdims=keepdims)
+
+    def unsqueeze(self) -> Result:
+        """Put an axis of length one behind the rows."""
+        return self.add("Unsqueeze", [1])
+
+    def squeeze(self) -> Result:
+        """Drop an axis of length one behind the rows."""
+        return self.add("Squeeze", [1])
+
+
+class Operators(ABC):
+    """Operators in their order. Inputs are results or constants: lists of whole numbers, or doubles."""
+
+    prefix = ""  # of the names of results
+
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+
+    def add(self, operator: str, *inputs: Any, **attributes: Any) -> Result:
+        """Add an operator."""
+        names = [self._name_of(each) for each in inputs]
+        name = f"{self.prefix}{operator}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(operator, names, [name], **attributes))
+        return Result(self, name)
+
+    def _name_of(self, value: Any) -> str:
+        if isinstance(value, Result):
+            return value.name
+        if isinstance(value, np.ndarray) and value.dtype == np.float32:  # stored as such
+            return self.constant(value).cast(TensorProto.DOUBLE).name
+        return self.constant(np.asarray(value, dtype=np.int64 if isinstance(value, list) else np.float64)).name
+
+    @abstractmethod
+    def constant(self, value: NDArray[Any]) -> Result:
+        """Add an array of any type."""
+
+
+class Graph(Operators):
     """Operators, constants and outputs of a model to be, with rows ``X`` as input.
 
     Parameters
@@ -36,99 +153,49 @@ class Graph:
     """
 
     def __init__(self, n_features: int, dtype: Any) -> None:
-        self._nodes: list[Any] = []
+        super().__init__()
         self._constants: list[Any] = []
         self._outputs: list[Any] = []
         self._more_operators: list[Any] = []
         element = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         self._input = helper.make_tensor_value_info("X", element, ["rows", n_features])
-        self.rows = self.double("X")
+        self.rows = Result(self, "X").cast(TensorProto.DOUBLE)
 
-    def add(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        """Add an operator."""
-        name = f"{operator}_{len(self._nodes)}"
-        self._nodes.append(helper.make_node(operator, inputs, [name], **attributes))
-        return name
-
-    def add_of_trees(self, *inputs: str, **attributes: Any) -> str:
+    def add_of_trees(self, *inputs: Any, **attributes: Any) -> Result:
         """Add the operator of tree ensembles, which is in a set of its own."""
         if not self._more_operators:
             self._more_operators.append(helper.make_opsetid(TREE_DOMAIN, TREE_OPSET))
         return self.add("TreeEnsembleRegressor", *inputs, domain=TREE_DOMAIN, **attributes)
 
-    def constant(self, value: Any) -> str:
-        """Add an array."""
+    def constant(self, value: NDArray[Any]) -> Result:
+        """Add an array of any type."""
         name = f"constant_{len(self._constants)}"
-        self._constants.append(numpy_helper.from_array(np.asarray(value), name))
-        return name
+        self._constants.append(numpy_helper.from_array(value, name))
+        return Result(self, name)
 
-    def number(self, value: Any) -> str:
-        """Add an array of doubles; one of single precision is stored as such."""
-        array = np.asarray(value)
-        if array.dtype == np.float32:
-            return self.double(self.constant(array))
-        return self.constant(array.astype(np.float64))
-
-    def plus(self, name: str, value: Any) -> str:
-        """Add a number, however small: ONNX Runtime drops an Add of one that is zero in single precision."""
-        return self.add("Sum", name, self.number(value))
-
-    def double(self, name: str) -> str:
-        """Take numbers as doubles."""
-        return self.add("Cast", name, to=TensorProto.DOUBLE)
-
-    def single(self, name: str) -> str:
-        """Take numbers in single precision."""
-        return self.add("Cast", name, to=TensorProto.FLOAT)
-
-    def whole(self, name: str) -> str:
-        """Take numbers as whole ones."""
-        return self.add("Cast", name, to=TensorProto.INT64)
-
-    def rounded(self, name: str) -> str:
-        """Round doubles to single precision."""
-        return self.double(self.add("Cast", name, to=TensorProto.FLOAT))
-
-    def clip(self, name: str, low: float, high: float) -> str:
-        """Bring numbers into an interval."""
-        return self.add("Clip", name, self.number(low), self.number(high))
-
-    def columns(self, name: str, places: Any) -> str:
-        """Take some columns, in some order."""
-        return self.add("Gather", name, self.constant(np.asarray(places, dtype=np.int64)), axis=1)
-
-    def repeated(self, row: Any) -> str:
+    def repeated(self, row: Any) -> Result:
         """Give every row the same values."""
-        values = np.asarray(row, dtype=np.float64)
-        shape = self.add("Shape", "X", end=1)
-        return self.add("Expand", self.number(values), self.add("Concat", shape, self.integers([len(values)]), axis=0))
+        shape = Result(self, "X").add("Shape", end=1)
+        return self.add("Expand", np.asarray(row), shape.add("Concat", [len(row)], axis=0))
 
-    def integers(self, values: int | Sequence[int]) -> str:
-        """Add whole numbers, as axes and shapes are."""
-        return self.constant(np.array(values, dtype=np.int64))
-
-    def least(self, name: str, k: int) -> str:
+    def least(self, numbers: Result, k: int) -> Result:
         """Places of the k least numbers of each row."""
-        values, places = (f"TopK_{len(self._nodes)}_{each}" for each in ("values", "places"))
-        self._nodes.append(
-            helper.make_node("TopK", [name, self.integers([k])], [values, places], axis=1, largest=0, sorted=1)
+        names = [f"TopK_{len(self.nodes)}_{each}" for each in ("values", "places")]
+        self.nodes.append(
+            helper.make_node("TopK", [numbers.name, self._name_of([k])], names, axis=1, largest=0, sorted=1)
         )
-        return places
+        return Result(self, names[1])
 
-    def first_column(self, name: str) -> str:
-        """Turn a matrix of one column into a vector."""
-        return self.add("Squeeze", name, self.integers([1]))
-
-    def output(self, name: str, result: str, values: NDArray[Any] | None = None, width: int | None = None) -> None:
+    def output(self, name: str, result: Result, values: NDArray[Any] | None = None, width: int | None = None) -> None:
         """Name a result as an output: doubles, or of the type of `values`; a vector, or `width` columns."""
-        self._nodes.append(helper.make_node("Identity", [result], [name]))
+        self.nodes.append(helper.make_node("Identity", [result.name], [name]))
         element = TensorProto.DOUBLE if values is None else numpy_helper.from_array(values).data_type
         shape: list[Any] = ["rows"] if width is None else ["rows", width]
         self._outputs.append(helper.make_tensor_value_info(name, element, shape))
 
     def model(self, name: str, version: str) -> ModelProto:
         """Finish the model."""
-        graph = helper.make_graph(self._nodes, name, [self._input], self._outputs, self._constants)
+        graph = helper.make_graph(self.nodes, name, [self._input], self._outputs, self._constants)
         return helper.make_model(
             graph,
             producer_name="bomkl",

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bomkl.kernels import Kernel
-from bomkl.onnx.graph import Graph
+from bomkl.onnx.graph import Graph, Result
 
 # Where the engine takes exp(x) as zero: a vanishing kernel must vanish in both, for its sign is a vote.
 _VANISHES_BELOW = {np.dtype(np.float32): -124 * math.log(2), np.dtype(np.float64): -1020 * math.log(2)}
@@ -26,29 +26,28 @@ class StoredRows:
     ----------
     graph : Graph
         Where to add operators.
-    rows : str
-        Name of the rows.
+    rows : Result
+        The rows.
     stored : ndarray of shape (n_stored, n_features)
         The stored rows.
     """
 
-    def __init__(self, graph: Graph, rows: str, stored: NDArray[Any]) -> None:
+    def __init__(self, graph: Graph, rows: Result, stored: NDArray[Any]) -> None:
         self._graph, self._rows, self._stored = graph, rows, stored
         self._exact = stored.astype(np.float64)
-        self._squared_distances: dict[bytes, str] = {}  # by the rows that are too far out for products
+        self._squared_distances: dict[bytes, Result] = {}  # by the rows that are too far out for products
 
-    def kernel(self, kernel: Kernel, used: NDArray[np.intp]) -> str:
+    def kernel(self, kernel: Kernel, used: NDArray[np.intp]) -> Result:
         """Kernel values of every row with those of the stored rows that are in use."""
-        return kernel.operators(_UsedRows(self, used))
+        values: Result = kernel.operators(_UsedRows(self, used))
+        return values
 
     @cached_property
-    def inner(self) -> str:
+    def inner(self) -> Result:
         """Inner products."""
-        graph = self._graph
-        stored = graph.add("Transpose", graph.number(self._stored))
-        return graph.add("MatMul", self._rows, stored)
+        return self._rows @ self._graph.add("Transpose", self._stored)
 
-    def squared_distance(self, width: float) -> str:
+    def squared_distance(self, width: float) -> Result:
         """Squared distances for a kernel of some width.
 
         Products of rows give the distances, as the engine computes them, but lose digits: of a stored row at r from the
@@ -60,26 +59,24 @@ class StoredRows:
             self._squared_distances[key] = self._distances_with(far)
         return self._squared_distances[key]
 
-    def _distances_with(self, far: NDArray[np.bool_]) -> str:
+    def _distances_with(self, far: NDArray[np.bool_]) -> Result:
         if not far.any():
             return self._by_products(self._centred)
         by_columns = self._sums_over_columns(self._exact[far], "Mul")
         if far.all():
             return by_columns
-        both = self._graph.add("Concat", self._by_products(self._centred[~far]), by_columns, axis=1)
-        return self._graph.columns(both, np.argsort(np.argsort(far, kind="stable"), kind="stable"))
+        both = self._by_products(self._centred[~far]).add("Concat", by_columns, axis=1)
+        return both.columns(np.argsort(np.argsort(far, kind="stable"), kind="stable"))
 
-    def _by_products(self, centred: NDArray[np.float64]) -> str:
+    def _by_products(self, centred: NDArray[np.float64]) -> Result:
         """Squared distances as sums of products.
 
         What is left below rounding is no distance; the engine sums such feature by feature and gets next to zero.
         """
-        graph, rows = self._graph, self._centred_rows
-        doubled = graph.add("MatMul", rows, graph.number(-2 * centred.T))
-        lengths = graph.add("Add", self._squared_length(rows), graph.number((centred**2).sum(axis=1)))
-        distance = graph.add("Add", doubled, lengths)
-        noise = graph.add("Less", distance, graph.add("Mul", lengths, graph.number(_ROUNDING)))
-        return graph.add("Where", noise, graph.number(0.0), distance)
+        rows = self._centred_rows
+        lengths = (rows * rows).sum(axis=1) + (centred**2).sum(axis=1)
+        distance = rows @ (-2 * centred.T) + lengths
+        return (distance < lengths * _ROUNDING).where(0.0, distance)
 
     @cached_property
     def _centre(self) -> NDArray[np.float64]:
@@ -98,48 +95,41 @@ class StoredRows:
         return self._exact - self._centre
 
     @cached_property
-    def _centred_rows(self) -> str:
-        return self._graph.plus(self._rows, -self._centre)
+    def _centred_rows(self) -> Result:
+        return self._rows + -self._centre
 
     @cached_property
-    def cosine(self) -> str:
+    def cosine(self) -> Result:
         """Cosines of the angles, zero where a row is zero."""
-        graph = self._graph
         # A row is zero, and so are all its products, or its length is far above the smallest number.
-        length = graph.add("Max", graph.add("Sqrt", self._squared_length(self._rows)), graph.number(1e-300))
+        length = (self._rows * self._rows).sum(axis=1).add("Sqrt").at_least(1e-300)
         stored_length = np.maximum(np.sqrt((self._exact**2).sum(axis=1)), 1e-300)
-        return graph.add("Div", graph.add("Div", self.inner, length), graph.number(stored_length))
+        return self.inner / length / stored_length
 
     @cached_property
-    def taxicab(self) -> str:
+    def taxicab(self) -> Result:
         """Sums of absolute differences."""
         return self._sums_over_columns(self._exact, "Abs")
 
-    def _sums_over_columns(self, stored: NDArray[np.float64], operator: str) -> str:
+    def _sums_over_columns(self, stored: NDArray[np.float64], operator: str) -> Result:
         """Add up absolute ("Abs") or squared ("Mul") differences, a few columns at a time to bound the memory."""
-        graph, total = self._graph, ""
+        total = None
         for begin in range(0, stored.shape[1], _COLUMNS_AT_A_TIME):
             places = np.arange(begin, min(begin + _COLUMNS_AT_A_TIME, stored.shape[1]))
-            rows = graph.add("Unsqueeze", graph.columns(self._rows, places), graph.integers([1]))
-            difference = graph.add("Sub", rows, graph.number(stored[:, places]))
-            sizes = graph.add(operator, *([difference] if operator == "Abs" else [difference, difference]))
-            part = graph.add("ReduceSum", sizes, graph.integers([2]), keepdims=0)
-            total = graph.add("Add", total, part) if total else part
+            difference = self._rows.columns(places).unsqueeze() - stored[:, places]
+            sizes = difference.add("Abs") if operator == "Abs" else difference * difference
+            part = sizes.sum(axis=2, keepdims=0)
+            total = part if total is None else total + part
+        assert total is not None
         return total
 
-    def _squared_length(self, rows: str) -> str:
-        graph = self._graph
-        return graph.add("ReduceSum", graph.add("Mul", rows, rows), graph.integers([1]), keepdims=1)
+    def _columns(self, matrix: Result, used: NDArray[np.intp]) -> Result:
+        return matrix if len(used) == len(self._stored) else matrix.columns(used)
 
-    def _columns(self, matrix: str, used: NDArray[np.intp]) -> str:
-        return matrix if len(used) == len(self._stored) else self._graph.columns(matrix, used)
-
-    def exp(self, distance: str, factor: float) -> str:
+    def exp(self, distance: Result, factor: float) -> Result:
         """Exponentials that vanish where those of the engine do."""
-        graph = self._graph
-        exponent = graph.add("Mul", distance, graph.number(factor))
-        vanishes = graph.add("Less", exponent, graph.number(_VANISHES_BELOW[self._stored.dtype]))
-        return graph.add("Where", vanishes, graph.number(0.0), graph.add("Exp", exponent))
+        exponent = distance * factor
+        return (exponent < _VANISHES_BELOW[self._stored.dtype]).where(0.0, exponent.add("Exp"))
 
 
 def _with_few_digits(centre: NDArray[np.float64], spread: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -151,23 +141,18 @@ def _with_few_digits(centre: NDArray[np.float64], spread: NDArray[np.float64]) -
 
 
 class _UsedRows:
-    """What a kernel is written in: relations to the stored rows it uses, and operators on them."""
+    """What a kernel is written in: relations to the stored rows it uses."""
 
     def __init__(self, rows: StoredRows, used: NDArray[np.intp]) -> None:
         self._all, self._used = rows, used
 
-    def __getattr__(self, name: str) -> str:
+    def __getattr__(self, name: str) -> Result:
         return self._all._columns(getattr(self._all, name), self._used)
 
-    def squared_distance(self, width: float) -> str:
+    def squared_distance(self, width: float) -> Result:
         """Squared distances to the last digit that a kernel of some width can tell apart."""
         return self._all._columns(self._all.squared_distance(width), self._used)
 
-    def add(self, operator: str, *inputs: str | float) -> str:
-        """Add an operator on results and numbers."""
-        graph = self._all._graph
-        return graph.add(operator, *(graph.number(x) if isinstance(x, float) else x for x in inputs))
-
-    def exp(self, distance: str, factor: float) -> str:
+    def exp(self, distance: Result, factor: float) -> Result:
         """Exponentials that vanish where those of the engine do."""
         return self._all.exp(distance, factor)

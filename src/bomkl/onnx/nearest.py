@@ -8,13 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bomkl.auto.task import Task
-from bomkl.onnx.graph import Graph
+from bomkl.onnx.graph import Graph, Result
 
 # As in cpp/auto/drift/nearest_rows.hpp.
 _MOST_NUMBERS, _FEWEST, _LAST, _WINDOW, _K = 40_000, 100, 1000, 200, 5
 
 
-def nearest_scores(graph: Graph, rows: str, stored: dict[str, Any], base: str, outputs: int, task: Task) -> list[str]:
+def nearest_scores(
+    graph: Graph, rows: Result, stored: dict[str, Any], base: Result, outputs: int, task: Task
+) -> list[Result]:
     """Scores by the nearest of the last rows, and of all stored rows; `stored` is what the core saves of them."""
     y: NDArray[np.float64] = stored["y"]
     x = stored["x"].reshape(len(y), -1).astype(np.float64)
@@ -27,17 +29,12 @@ def nearest_scores(graph: Graph, rows: str, stored: dict[str, Any], base: str, o
     ]
 
 
-def _votes(graph: Graph, rows: str, x: Any, y: Any, outputs: int, task: Task) -> str:
-    products = graph.add("MatMul", rows, graph.number(x.T))
-    distances = graph.add("Sub", graph.number((x**2).sum(axis=1)), graph.add("Mul", products, graph.number(2.0)))
-    near = graph.least(distances, _K)
+def _votes(graph: Graph, rows: Result, x: Any, y: Any, outputs: int, task: Task) -> Result:
+    near = graph.least((x**2).sum(axis=1) - rows @ x.T * 2.0, _K)
     labels = y[:, None] if task is not Task.MULTICLASS else np.eye(outputs)[y.astype(np.intp)]
-    total = graph.add(
-        "ReduceSum", graph.add("Gather", graph.number(labels), near, axis=0), graph.integers([1]), keepdims=0
-    )
+    total = near.select_from(labels).sum(axis=1, keepdims=0)
     if task.is_regression:
-        return graph.add("Div", total, graph.number(float(_K)))
+        return total / _K
     if task is Task.MULTICLASS:
-        return graph.add("Log", graph.add("Div", graph.plus(total, 0.5 / outputs), graph.number(_K + 0.5)))
-    against = graph.add("Sub", graph.number(_K + 0.25), total)
-    return graph.add("Log", graph.add("Div", graph.plus(total, 0.25), against))
+        return ((total + 0.5 / outputs) / (_K + 0.5)).add("Log")
+    return ((total + 0.25) / (_K + 0.25 - total)).add("Log")

@@ -10,74 +10,60 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import NodeProto, TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
-from bomkl.onnx.graph import Graph
+from bomkl.onnx.graph import Operators, Result
 
 _SPLIT = 2.0**27 + 1  # cuts a double in two halves whose products are exact (Dekker, 1971)
 
 
-def inner_products(graph: Graph, rows: str, matrix: NDArray[Any], dtype: Any) -> str:
+def inner_products(rows: Result, matrix: NDArray[Any], dtype: Any) -> Result:
     """Inner products of rows with the rows of a matrix, in the precision of a model."""
-    one = graph.add("ReduceSum", graph.add("Mul", rows, graph.number(0.0)), graph.integers([1]), keepdims=1)
-    zero = graph.add("MatMul", one, graph.number(np.zeros((1, len(matrix)))))
-    columns = graph.add("Transpose", rows)
-    body = _single_step() if np.dtype(dtype) == np.float32 else _double_step()
-    return graph.add("Scan", zero, columns, graph.number(np.asarray(matrix).T), body=body, num_scan_inputs=2)
+    zero = (rows * 0.0).sum(axis=1) @ np.zeros((1, len(matrix)))
+    body = (_single_step if np.dtype(dtype) == np.float32 else _double_step)(_Step())
+    return zero.add("Scan", rows.add("Transpose"), np.asarray(matrix).T, body=body, num_scan_inputs=2)
 
 
-class _Step:
+class _Step(Operators):
     """A column more: from sums, a column of the rows and one of the matrix to new sums."""
 
+    prefix = "step_"
+
     def __init__(self) -> None:
-        self.nodes: list[NodeProto] = []
-        self.row = self.add("Unsqueeze", "column", self._constant(np.array([1])))
+        super().__init__()
+        self.sums, self.factors = Result(self, "sums"), Result(self, "factors")
+        self.row = Result(self, "column").unsqueeze()
 
-    def add(self, operator: str, *inputs: str | float, **attributes: Any) -> str:
-        name = f"step_{operator}_{len(self.nodes)}"
-        names = [each if isinstance(each, str) else self._constant(np.array(each)) for each in inputs]
-        self.nodes.append(helper.make_node(operator, names, [name], **attributes))
-        return name
+    def constant(self, value: NDArray[Any]) -> Result:
+        return self.add("Constant", value=numpy_helper.from_array(value))
 
-    def _constant(self, value: NDArray[Any]) -> str:
-        name = f"step_constant_{len(self.nodes)}"
-        tensor = helper.make_tensor(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape, value.ravel())
-        self.nodes.append(helper.make_node("Constant", [], [name], value=tensor))
-        return name
-
-    def graph(self, result: str) -> Any:
+    def graph(self, result: Result) -> Any:
         def shaped(name: str, *shape: str) -> Any:
             return helper.make_tensor_value_info(name, TensorProto.DOUBLE, shape)
 
-        self.nodes.append(helper.make_node("Identity", [result], ["sums_after"]))
+        self.nodes.append(helper.make_node("Identity", [result.name], ["sums_after"]))
         inputs = [shaped("sums", "rows", "width"), shaped("column", "rows"), shaped("factors", "width")]
         return helper.make_graph(self.nodes, "step", inputs, [shaped("sums_after", "rows", "width")])
 
 
-def _single_step() -> Any:
+def _single_step(step: _Step) -> Any:
     """In double precision the product is exact."""
-    step = _Step()
-    total = step.add("Add", "sums", step.add("Mul", step.row, "factors"))
-    return step.graph(step.add("Cast", step.add("Cast", total, to=TensorProto.FLOAT), to=TensorProto.DOUBLE))
+    return step.graph((step.sums + step.row * step.factors).rounded())
 
 
-def _double_step() -> Any:
+def _double_step(step: _Step) -> Any:
     """Add what the product and the sum lost by rounding: then the result is rounded once."""
-    step = _Step()
-    product = step.add("Mul", step.row, "factors")
-    (a, b), (c, d) = (_halves(step, name) for name in (step.row, "factors"))
-    off = step.add("Sub", step.add("Mul", a, c), product)
-    for pair in ((a, d), (b, c), (b, d)):
-        off = step.add("Add", off, step.add("Mul", *pair))
-    off = step.add("Where", step.add("IsNaN", off), 0.0, off)  # numbers too large to be cut
-    total = step.add("Add", "sums", product)
-    of_product = step.add("Sub", total, "sums")
-    of_sums = step.add("Sub", total, of_product)
-    lost = step.add("Add", step.add("Sub", "sums", of_sums), step.add("Sub", product, of_product))
-    return step.graph(step.add("Add", total, step.add("Add", lost, off)))
+    product = step.row * step.factors
+    (a, b), (c, d) = _halves(step.row), _halves(step.factors)
+    off = a * c - product + a * d + b * c + b * d
+    off = off.add("IsNaN").where(0.0, off)  # numbers too large to be cut
+    total = step.sums + product
+    of_product = total - step.sums
+    of_sums = total - of_product
+    return step.graph(total + ((step.sums - of_sums) + (product - of_product) + off))
 
 
-def _halves(step: _Step, name: str) -> tuple[str, str]:
-    scaled = step.add("Mul", name, _SPLIT)
-    high = step.add("Sub", scaled, step.add("Sub", scaled, name))
-    return high, step.add("Sub", name, high)
+def _halves(numbers: Result) -> tuple[Result, Result]:
+    scaled = numbers * _SPLIT
+    high = scaled - (scaled - numbers)
+    return high, numbers - high

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from onnx import TensorProto
 
 from bomkl.auto.task import Task
 from bomkl.auto.trees.trees import BoostedTrees, Forest, Numbers
-from bomkl.onnx.graph import Graph
+from bomkl.onnx.graph import Graph, Result
 
 _PRIOR_WEIGHT = 0.2  # as in cpp/auto/trees/forest.hpp
 _TINY = 1e-12
 
 
-def leaves(graph: Graph, codes: str, nodes: Numbers, roots: Numbers) -> str:
+def leaves(graph: Graph, codes: Result, nodes: Numbers, roots: Numbers) -> Result:
     """Find the number of the leaf that each row reaches in each tree, (rows, trees).
 
     The operator adds up values of leaves in single precision; numbers of leaves are exact there.
@@ -40,19 +41,19 @@ def leaves(graph: Graph, codes: str, nodes: Numbers, roots: Numbers) -> str:
     attributes = {name: value.tolist() for name, value in (ends | splits).items()}
     modes = ["LEAF" if leaf else "BRANCH_LEQ" for leaf in is_leaf]
     numbers = graph.add_of_trees(
-        graph.single(codes), n_targets=len(roots), nodes_modes=modes, aggregate_function="SUM", **attributes
+        codes.cast(TensorProto.FLOAT), n_targets=len(roots), nodes_modes=modes, aggregate_function="SUM", **attributes
     )
-    return graph.whole(numbers)
+    return numbers.cast(TensorProto.INT64)
 
 
-def boosted_scores(graph: Graph, codes: str, trees: BoostedTrees) -> str:
+def boosted_scores(graph: Graph, codes: Result, trees: BoostedTrees) -> Result:
     """Scores (rows, outputs): the base and the values of the leaves."""
-    values = graph.add("Gather", graph.number(trees.values), leaves(graph, codes, trees.nodes, trees.roots))
+    values = leaves(graph, codes, trees.nodes, trees.roots).select_from(trees.values)
     parts = (trees.outputs[:, None] == np.arange(len(trees.base))).astype(np.float64)
-    return graph.add("Add", graph.add("MatMul", values, graph.number(parts)), graph.number(trees.base))
+    return values @ parts + trees.base
 
 
-def forest_scores(graph: Graph, codes: str, forest: Forest) -> str:
+def forest_scores(graph: Graph, codes: Result, forest: Forest) -> Result:
     """Scores (rows, outputs): of the mean over the trees of what their leaves say."""
     arrays = forest.arrays()
     table, prior = arrays["table"].astype(np.float64), arrays["prior"]
@@ -60,11 +61,10 @@ def forest_scores(graph: Graph, codes: str, forest: Forest) -> str:
         values = (table[:, 1:] + _PRIOR_WEIGHT * prior[1]) / (table[:, :1] + _PRIOR_WEIGHT)
     else:
         values = (table + _PRIOR_WEIGHT * prior) / (table.sum(axis=1, keepdims=True) + _PRIOR_WEIGHT)
-    each = graph.add("Gather", graph.number(values), leaves(graph, codes, arrays["nodes"], arrays["roots"]))
-    means = graph.add("ReduceMean", each, axes=[1], keepdims=0)
+    means = leaves(graph, codes, arrays["nodes"], arrays["roots"]).select_from(values).mean(axis=1, keepdims=0)
     if forest.task.is_regression:
         return means
-    logs = graph.add("Log", graph.add("Max", means, graph.number(_TINY)))
+    logs = means.at_least(_TINY).add("Log")
     if forest.task is Task.MULTICLASS:
         return logs
-    return graph.add("Sub", graph.columns(logs, [1]), graph.columns(logs, [0]))
+    return logs.columns([1]) - logs.columns([0])
