@@ -51,8 +51,8 @@ class Result:
         return self.operators.add(operator, self, *inputs, **attributes)
 
     def __add__(self, other: Any) -> Result:
-        # ONNX Runtime drops an Add of a number that is zero in single precision
-        return self.add("Add" if isinstance(other, Result) else "Sum", other)
+        # ONNX Runtime drops an Add of a double that is zero in single precision; a Sum of whole numbers is no operator
+        return self.add("Add" if isinstance(other, Result | list) else "Sum", other)
 
     __radd__ = __add__
     __mul__ = __rmul__ = _with_other("Mul")

@@ -54,7 +54,7 @@ def _network(codes: Result, network: Network) -> Result:
     """Scores (rows, outputs) of coded rows."""
     arrays = network.arrays()
     columns = len(arrays["values"])
-    places = codes.cast(TensorProto.INT64) + (256 * np.arange(columns)).tolist()
+    places = codes + (256 * np.arange(columns)).tolist()
     units = places.select_from(arrays["values"].ravel())
     sizes, begin = (columns, *HIDDEN, network.outputs), 0
     for layer, (n_in, n_out) in enumerate(pairwise(sizes)):
