@@ -51,10 +51,7 @@ def changing(model: Any) -> AbstractContextManager[Any]:
     A call from within a change of the same model, such as one by its own Python kernel, is an error: what it learned
     would be lost.
 
-    Parameters
-    ----------
-    model : estimator
-        Any object that has an identity and can be weakly referenced.
+    `model`: any object that has an identity and can be weakly referenced.
 
     Examples
     --------
@@ -81,14 +78,9 @@ def change(model: Any, learn: Callable[[Any], T], *, anew: bool = False) -> T:
     was again, unless another thread has learned on by then. After the last line Python looks for interrupts only when
     the caller goes on.
 
-    Parameters
-    ----------
-    model : estimator
-        What learns. The names in its ``_learned``, and those that end in an underscore, are what it has learned.
-    learn : callable
-        Changes the fork that it is given. What it returns is returned.
-    anew : bool, default=False
-        Whether the fork has its settings only.
+    `model`: what learns. The names in its ``_learned``, and those that end in an underscore, are what it has learned.
+    `learn`: changes the fork that it is given. What it returns is returned. `anew`: whether the fork has its settings
+    only.
     """
     after = None
     try:
@@ -116,17 +108,8 @@ def change(model: Any, learn: Callable[[Any], T], *, anew: bool = False) -> T:
 def change_by_row(model: Any, learn: Callable[[], tuple[dict[str, Any], T] | None]) -> T | None:
     """Change a model as `change` does, by what needs no fork of all that the model is.
 
-    Parameters
-    ----------
-    model : estimator
-        What learns.
-    learn : callable
-        Returns the attributes that the model has afterwards and a result, or None where nothing changes.
-
-    Returns
-    -------
-    result : object
-        The result of `learn`, or None.
+    `learn`: returns the attributes that the model has afterwards and a result, or None where nothing changes. Returns
+    the result of `learn`, or None.
     """
     after, turn = None, changing(model)
     try:

@@ -27,13 +27,6 @@ def drawn_order(seed: int, weights: NDArray[np.float64]) -> NDArray[np.int64]:
 class Drawn:
     """Rows of a matrix or table in a given order, or some of them.
 
-    Parameters
-    ----------
-    X : matrix, sparse matrix, Table or rows on a device
-        All rows.
-    order : ndarray of int
-        Numbers of the rows.
-
     Examples
     --------
     >>> rows = Drawn(np.array([[10.0], [11.0], [12.0]]), np.array([2, 0, 1]))

@@ -41,15 +41,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     nobody's file is touched. A file that is replaced hands its mode on. If `path` is a link, the file it names is
     replaced. Temporary files that killed processes left behind when they wrote the same file are deleted.
 
-    Parameters
-    ----------
-    path : path
-        The file to replace, or to make.
-
-    Yields
-    ------
-    file : binary file
-        Where to write.
+    The file may not be there yet. Returns where to write.
     """
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
@@ -90,10 +82,7 @@ def locked(path: str | os.PathLike[str]) -> Iterator[None]:
     The lock is that of a file beside it, ``.NAME.lock``, and ends with its process, so what a killed process left
     behind is in nobody's way.
 
-    Parameters
-    ----------
-    path : path
-        The file that only one process is to write.
+    `path`: the file that only one process is to write.
     """
     folder, name = os.path.split(os.path.realpath(path))
     lock_path = os.path.join(folder, f".{name}.lock")

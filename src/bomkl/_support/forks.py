@@ -8,13 +8,7 @@ from weakref import WeakMethod
 
 
 def in_forked_process(method: Callable[[], None]) -> None:
-    """Call a method of an object in every process that is forked, as long as there is that object.
-
-    Parameters
-    ----------
-    method : bound method
-        Called without arguments.
-    """
+    """Call a method of an object in every process that is forked, as long as there is that object."""
     if hasattr(os, "register_at_fork"):
         weak = WeakMethod(method)  # the interpreter would keep it, its module and all that is in there to the very end
         os.register_at_fork(after_in_child=lambda: _call(weak))

@@ -14,21 +14,7 @@ _LOOKS = 200
 def progress_bar(total: int | None, description: str, unit: str, **options: Any) -> Any:
     """Return a tqdm bar that stays silent for short work and when stderr is not a terminal.
 
-    Parameters
-    ----------
-    total : int or None
-        Number of units, if known.
-    description : str
-        What is being done.
-    unit : str
-        Name of one unit.
-    **options
-        Further tqdm options.
-
-    Returns
-    -------
-    tqdm
-        A context manager with ``update(n)``.
+    `total`: number of units, if known. Returns a context manager with ``update(n)``.
 
     Examples
     --------
@@ -48,21 +34,9 @@ def learning_bar(
 ) -> Iterator[Callable[[int, int], Iterator[slice]]]:
     """Yield what cuts a range of rows into slices to learn from one after the other, and counts them in a bar.
 
-    Parameters
-    ----------
-    n_rows : int
-        Rows in all.
-    verbose : bool or int
-        Whether to show the bar, also where stderr is no terminal, as in a notebook.
-    at_once : int or None, default=None
-        Most rows of a slice. With None and no bar, a range is one slice.
-    error : callable or None, default=None
-        Gives the mean error so far, which the bar shows.
-
-    Yields
-    ------
-    callable
-        Turns the first and the last row of a range into slices.
+    `verbose`: whether to show the bar, also where stderr is no terminal, as in a notebook. `at_once`: most rows of a
+    slice. With None and no bar, a range is one slice. `error`: gives the mean error so far, which the bar shows.
+    Returns what turns the first and the last row of a range into slices.
 
     Examples
     --------

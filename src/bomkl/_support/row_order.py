@@ -23,21 +23,6 @@ class RowOrder(NamedTuple):
     labels with probability ``1 - sum(shares**2)``. Numbers are sorted if all steps from row to row together are no
     longer than the range of the numbers: a series that goes up and down is not.
 
-    Parameters
-    ----------
-    rows : int, default=0
-        Rows so far.
-    changes : float, default=0.0
-        How often the label changed; of numbers, how far they moved.
-    counts : tuple of int, default=()
-        Rows of each label; of numbers none.
-    last : float, default=0.0
-        The last label, as its place in the order of coming, or the last number.
-    lowest, highest : float, default=0.0
-        Range of the numbers.
-    told : bool, default=False
-        Whether the warning was given.
-
     Examples
     --------
     >>> RowOrder().after_labels(np.repeat([0, 1], 200)).told, RowOrder().after_labels(np.arange(400) % 2).told
@@ -46,13 +31,13 @@ class RowOrder(NamedTuple):
     (True, False)
     """
 
-    rows: int = 0
-    changes: float = 0.0
-    counts: tuple[int, ...] = ()
-    last: float = 0.0
-    lowest: float = 0.0
+    rows: int = 0  # rows so far
+    changes: float = 0.0  # how often the label changed; of numbers, how far they moved
+    counts: tuple[int, ...] = ()  # rows of each label; of numbers none
+    last: float = 0.0  # the last label, as its place in the order of coming, or the last number
+    lowest: float = 0.0  # range of the numbers
     highest: float = 0.0
-    told: bool = False
+    told: bool = False  # whether the warning was given
 
     def after_labels(self, codes: NDArray[Any]) -> Self:
         """Take in labels, as their places in the order of coming."""

@@ -153,13 +153,6 @@ class Layer:
     """A learner around another, which says all that the layer does not say itself.
 
     Attributes that learn have a `fork`. All others but lists and dicts are replaced, never changed in place.
-
-    Parameters
-    ----------
-    inner : Learner
-        The learner within.
-    columns : int
-        Columns of the rows.
     """
 
     merges: ClassVar[bool] = False

@@ -18,23 +18,14 @@ _FIRST_ROWS = 32  # how many rows of a run have a mark of their own
 class Fingerprint:
     """Checksums of the columns, labels and weights of rows; how the rows are split into blocks changes nothing.
 
-    Parameters
-    ----------
-    sums : mapping or None, default=None
-        What `to_dict` gave; None: of no rows.
+    `sums`: what `to_dict` gave; None: of no rows.
     """
 
     def __init__(self, sums: Mapping[str, int] | None = None) -> None:
         self._sums = dict(sums or {})
 
     def add(self, block: Block) -> None:
-        """Take in some more rows.
-
-        Parameters
-        ----------
-        block : Block
-            The rows.
-        """
+        """Take in some more rows."""
         for name, values in _series(block):
             if name.startswith("column ") and name not in self._sums:  # a column begins with its first value
                 first = next((row for row, cell in enumerate(values) if not _is_missing(cell)), len(values))
@@ -51,10 +42,7 @@ class Fingerprint:
 class FirstRows:
     """Checksums of the first rows of a run, one for each row; cells without a value do not count.
 
-    Parameters
-    ----------
-    marks : iterable of int, default=()
-        What `to_list` gave.
+    `marks`: what `to_list` gave.
     """
 
     def __init__(self, marks: Iterable[int] = ()) -> None:
@@ -63,12 +51,7 @@ class FirstRows:
     def add(self, block: Block, row: int) -> None:
         """Take in rows, if they are among the first.
 
-        Parameters
-        ----------
-        block : Block
-            The rows.
-        row : int
-            How many rows the run had before them.
+        `row`: how many rows the run had before them.
         """
         if row == 0:
             self._marks = []

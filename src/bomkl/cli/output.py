@@ -63,16 +63,9 @@ def plain(value: Any) -> Any:
 def check_output(option: str, path: str, replaced: bool = False, inputs: Sequence[str] = ()) -> None:
     """Refuse a file that could not be written, before the work that is to go there.
 
-    Parameters
-    ----------
-    option : str
-        The option that names the file.
-    path : str
-        The file.
-    replaced : bool, default=False
-        Whether a new file takes its place, for which the folder must be writable; otherwise it is written as it is.
-    inputs : sequence of str, default=()
-        What else the command reads or writes, which must not be written over.
+    `option`: the option that names the file. `replaced`: whether a new file takes its place, for which the folder must
+    be writable; otherwise it is written as it is. `inputs`: what else the command reads or writes, which must not be
+    written over.
     """
     folder = os.path.dirname(os.path.realpath(path) if os.path.islink(path) else path) or "."
     if not os.path.basename(path) or os.path.isdir(path):
@@ -135,12 +128,7 @@ def print_result(text: str) -> None:
 class ProgressTable:
     """The table of progress on standard error; at a terminal, work that takes long has a bar below it.
 
-    Parameters
-    ----------
-    quiet : bool
-        Whether nothing is shown.
-    json_lines : bool, default=False
-        Whether reports are also written to standard output, as JSON.
+    `json_lines`: whether reports are also written to standard output, as JSON.
     """
 
     def __init__(self, quiet: bool, json_lines: bool = False) -> None:

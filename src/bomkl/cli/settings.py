@@ -169,16 +169,7 @@ def takes_tables(estimator: Any) -> bool:
 def stream_arguments(settings: Mapping[str, Any], as_tables: bool) -> dict[str, Any]:
     """Arguments of `open_stream` for settings of rows.
 
-    Parameters
-    ----------
-    settings : mapping
-        Settings by the names of the options.
-    as_tables : bool
-        Whether tables are handed on as they are.
-
-    Returns
-    -------
-    dict
+    `settings`: settings by the names of the options. `as_tables`: whether tables are handed on as they are.
     """
     if as_tables and (given := [name for name in ("categorical", "buckets") if settings.get(name) is not None]):
         raise UsageError(

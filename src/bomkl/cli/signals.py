@@ -18,13 +18,7 @@ _SAME_REQUEST = 1.0  # seconds
 
 
 class Stopped(BaseException):
-    """A signal asked the command to stop.
-
-    Parameters
-    ----------
-    number : int
-        The signal.
-    """
+    """A signal asked the command to stop."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)

@@ -31,15 +31,7 @@ def _with_other(operator: str, first: bool = True) -> Callable[[Result, Any], Re
 
 
 class Result:
-    """What an operator gives. Arithmetic with results, numbers and arrays adds operators.
-
-    Parameters
-    ----------
-    operators : Operators
-        Where to add them.
-    name : str
-        Name of the result.
-    """
+    """What an operator gives. Arithmetic with results, numbers and arrays adds operators."""
 
     __array_ufunc__ = None  # so that an array on the left leaves arithmetic to the result
 
@@ -144,12 +136,7 @@ class Operators(ABC):
 class Graph(Operators):
     """Operators, constants and outputs of a model to be, with rows ``X`` as input.
 
-    Parameters
-    ----------
-    n_features : int
-        Width of the rows.
-    dtype : dtype
-        Precision of the rows, float32 or float64.
+    `dtype`: precision of the rows, float32 or float64.
     """
 
     def __init__(self, n_features: int, dtype: Any) -> None:

@@ -20,17 +20,7 @@ _ROUNDING = 1e-14  # of the sum of many products, relative to the size of the pr
 
 
 class StoredRows:
-    """Everything that kernels need of rows and stored rows, computed at most once.
-
-    Parameters
-    ----------
-    graph : Graph
-        Where to add operators.
-    rows : Result
-        The rows.
-    stored : ndarray of shape (n_stored, n_features)
-        The stored rows.
-    """
+    """Everything that kernels need of rows and stored rows, computed at most once."""
 
     def __init__(self, graph: Graph, rows: Result, stored: NDArray[Any]) -> None:
         self._graph, self._rows, self._stored = graph, rows, stored

@@ -13,12 +13,7 @@ from bomkl.onnx.graph import Result
 class Views:
     """Rows in the views of a geometry, each computed at most once and rounded to single precision as in the model.
 
-    Parameters
-    ----------
-    rows : Result
-        The rows.
-    geometry : Geometry
-        What to do with the columns.
+    `geometry`: what to do with the columns.
     """
 
     def __init__(self, rows: Result, geometry: Geometry) -> None:

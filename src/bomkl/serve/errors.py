@@ -13,25 +13,8 @@ class LogError(ValueError):
 class RefusedError(Exception):
     """A request that is not carried out: nothing was learned or stored.
 
-    Parameters
-    ----------
-    status : int
-        HTTP status.
-    message : str
-        What is wrong and what would be right.
-    field : str or None, default=None
-        The part of the request that is wrong, such as ``rows[3].age``.
-    retry_after : int or None, default=None
-        Seconds after which the same request may succeed.
-    **more
-        Further parts of the answer.
-
-    Attributes
-    ----------
-    body : dict
-        The answer.
-    headers : dict
-        Headers of the answer.
+    `message`: what is wrong and what would be right. `field`: the part of the request that is wrong, such as
+    ``rows[3].age``. `retry_after`: seconds after which the same request may succeed.
     """
 
     def __init__(

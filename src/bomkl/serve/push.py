@@ -31,25 +31,14 @@ class PushError(ValueError):
 
 @dataclass
 class Sent:
-    """What was sent.
+    """What was sent."""
 
-    Parameters
-    ----------
-    rows : int
-        Rows that the service has learned from, or predicted.
-    mistakes : float
-        How many of them were predicted wrongly; for numbers the sum of absolute errors.
-    latencies : list of float
-        Seconds from each request to its answer, without those that had to be sent again; of many, every second one,
-        then every fourth, and so on.
-    requests : int
-        Requests that were answered.
-    """
-
-    rows: int = 0
-    mistakes: float = 0.0
+    rows: int = 0  # rows that the service has learned from, or predicted
+    mistakes: float = 0.0  # how many of them were predicted wrongly; for numbers the sum of absolute errors
+    # Seconds from each request to its answer, without those that had to be sent again; of many, every second one, then
+    # every fourth, and so on
     latencies: list[float] = field(default_factory=list)
-    requests: int = 0
+    requests: int = 0  # requests that were answered
     _stride: int = 1
 
     def note(self, seconds: float) -> None:
@@ -69,12 +58,8 @@ class Sent:
 def named_rows(stream: Stream, numbers: bool) -> Iterator[Named]:
     """Rows of files as mappings from column names to plain values, with their labels.
 
-    Parameters
-    ----------
-    stream : Stream
-        The files, read as tables.
-    numbers : bool
-        Whether labels are numbers to regress on; otherwise they are if the first block has one that is not whole.
+    `numbers`: whether labels are numbers to regress on; otherwise they are if the first block has one that is not
+    whole.
     """
     if stream.rewindable:
         for part in stream.parts():  # labels are texts as soon as one of the first ones is
@@ -109,14 +94,7 @@ def _plain(cells: Any) -> list[Any]:
 class Pusher:
     """Sends rows to a service. Every request has a key, so that one that is sent again is learned once.
 
-    Parameters
-    ----------
-    url : str
-        Address of the service.
-    token : str or None, default=None
-        Its token.
-    key : str or None, default=None
-        Begins the keys of this push; the same one again learns nothing twice. None makes one up.
+    `key`: begins the keys of this push; the same one again learns nothing twice. None makes one up.
     """
 
     def __init__(self, url: str, token: str | None = None, key: str | None = None) -> None:
@@ -133,14 +111,7 @@ class Pusher:
     def push(self, rows: Iterator[Named], batch: int, rate: float | None) -> Iterator[Sent]:
         """Send rows in order; yields what was sent after every request.
 
-        Parameters
-        ----------
-        rows : iterator of rows and labels
-            What to send.
-        batch : int
-            Most rows of a request.
-        rate : float or None
-            Rows a second; None sends as fast as the service learns.
+        `rate`: rows a second; None sends as fast as the service learns.
         """
         sent, begun = Sent(), time.monotonic()
         for named, labels in rows:

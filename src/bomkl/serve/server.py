@@ -55,24 +55,10 @@ def serve(
 ) -> None:
     """Serve a data folder until SIGTERM or Ctrl-C; then finish what was taken on and write a snapshot.
 
-    Parameters
-    ----------
-    folder : str
-        The data folder; it is made if it is not there.
-    start : Start
-        The fresh model of a new folder.
-    model_file : str or None
-        Model that a new folder starts from instead.
-    settings : ServiceSettings
-        How to run.
-    host, port : str, int
-        Where to listen.
-    token : str or None
-        Bearer token that requests must carry; needed unless `host` is loopback.
-    metrics_token : str or None, default=None
-        Bearer token that opens ``/metrics`` and nothing else.
-    feed : Feed or None, default=None
-        A broker whose rows the service learns from.
+    `folder`: the data folder; it is made if it is not there. `start`: the fresh model of a new folder. `model_file`:
+    model that a new folder starts from instead. `token`: bearer token that requests must carry; needed unless `host` is
+    loopback. `metrics_token`: bearer token that opens ``/metrics`` and nothing else. `feed`: a broker whose rows the
+    service learns from.
     """
     if token is None and host not in LOOPBACK:
         raise ValueError(

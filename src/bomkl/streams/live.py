@@ -21,12 +21,8 @@ _AHEAD = 4 * BURST  # bytes read ahead of what is used
 class LiveFile:
     """A file that cannot seek, read by a thread and handed on in bursts.
 
-    Parameters
-    ----------
-    read : callable
-        Gives up to so many bytes, as soon as there are any; none at the end.
-    flush_seconds : float
-        How long a burst may wait for more.
+    `read`: gives up to so many bytes, as soon as there are any; none at the end. `flush_seconds`: how long a burst may
+    wait for more.
     """
 
     def __init__(self, read: Callable[[int], bytes], flush_seconds: float) -> None:

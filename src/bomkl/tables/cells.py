@@ -50,10 +50,7 @@ def is_gap(cell: Any) -> bool:
 def kind_of(cell: Any) -> Kind | None:
     """Tell what a cell looks like; None for what no column can hold.
 
-    Parameters
-    ----------
-    cell : object
-        A cell that is not a missing value.
+    `cell`: a cell that is not a missing value.
 
     Examples
     --------
@@ -202,22 +199,13 @@ def taken(cells: Any, rows: Any) -> Any:
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells of one column.
+    """The cells of one column."""
 
-    Parameters
-    ----------
-    values : ndarray of float64, or list
-        Numbers, booleans as 0 and 1 or days since 1970, missing values as NaN; where the table does not say what a
-        column holds, or says that it holds strings or categories, the cells as they are.
-    kind : {"number", "boolean", "date", "category"} or None, default=None
-        What the table says; None where it does not.
-    first_row : int, default=0
-        Number of their first row in the table, for messages.
-    """
-
+    # Numbers, booleans as 0 and 1 or days since 1970, missing values as NaN; where the table does not say what a column
+    # holds, or says that it holds strings or categories, the cells as they are
     values: Any
-    kind: Kind | None = None
-    first_row: int = 0
+    kind: Kind | None = None  # "number", "boolean", "date", "category": what the table says; None where it does not
+    first_row: int = 0  # number of their first row in the table, for messages
 
     def __getitem__(self, rows: Any) -> Cells:
         """Take some cells, by a slice, a mask or their numbers."""
@@ -265,16 +253,7 @@ class Cells:
 
         A value of another kind counts as missing, and is noted. What no column can hold, and infinity, is an error.
 
-        Parameters
-        ----------
-        name : str or int
-            The column.
-        kind : {"number", "boolean", "date", "category"}
-            What it holds.
-        notices : Notices
-            Takes what does not fit.
-        known : pair of containers, default=((), ())
-            Categories that need no second look.
+        `notices`: takes what does not fit. `known`: categories that need no second look.
         """
         if kind == "category":
             return Cells(self._texts(name, known), kind, self.first_row)

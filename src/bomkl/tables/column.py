@@ -26,24 +26,12 @@ Mask = NDArray[np.bool_]
 
 
 class Change(NamedTuple):
-    """What a block does to a column.
+    """What a block does to a column."""
 
-    Parameters
-    ----------
-    codes : ndarray of shape (n_rows,)
-        The value of each row that may have a column of its own; -1 for none.
-    claims : list of (int, int)
-        Rows at which a value has become worth a column of its own, and its code.
-    after : Column
-        The column after the block.
-    cells : Cells or None
-        The cells as what the column holds; None where it has shown no value yet.
-    """
-
-    codes: NDArray[np.int64]
-    claims: list[tuple[int, int]]
-    after: Column
-    cells: Cells | None
+    codes: NDArray[np.int64]  # (n_rows,): the value of each row that may have a column of its own; -1 for none
+    claims: list[tuple[int, int]]  # rows at which a value has become worth a column of its own, and its code
+    after: Column  # the column after the block
+    cells: Cells | None  # the cells as what the column holds; None where it has shown no value yet
 
 
 @dataclass(frozen=True)
@@ -53,42 +41,19 @@ class Column:
     A column that has shown no value yet has no kind. In an encoder that does not grow, it has columns of numbers that
     are enough for any kind, and zeros in the rows before its first value. In one that grows it waits: it has no columns
     of numbers until some time after its first value.
-
-    Parameters
-    ----------
-    name : str or int
-        Its name.
-    at : int
-        Its first column of numbers.
-    width : int
-        How many it has.
-    values : Values
-        Its gaps and categories.
-    kind : {"number", "boolean", "category", "date"} or None, default=None
-        What it holds; None before its first value.
-    total, count : float
-        Sum and count of its numbers: their mean stands in for a gap.
-    origin : float or None, default=None
-        The first date learned from, in days since 1970; None before there is one.
-    start : float, default=0.0
-        What stands in for gaps before the first number.
-    waits : bool, default=False
-        Whether it waits for columns of numbers.
-    birth : int, default=0
-        Rows learned before its first value, of a column that waits.
     """
 
-    name: Any
-    at: int
-    width: int
-    values: Values
-    kind: Kind | None = None
-    total: float = 0.0
+    name: Any  # its name
+    at: int  # its first column of numbers
+    width: int  # how many it has
+    values: Values  # its gaps and categories
+    kind: Kind | None = None  # "number", "boolean", "category", "date": what it holds; None before its first value
+    total: float = 0.0  # sum and count of its numbers: their mean stands in for a gap
     count: float = 0.0
-    origin: float | None = None
-    start: float = 0.0
-    waits: bool = False
-    birth: int = 0
+    origin: float | None = None  # the first date learned from, in days since 1970; None before there is one
+    start: float = 0.0  # what stands in for gaps before the first number
+    waits: bool = False  # whether it waits for columns of numbers
+    birth: int = 0  # rows learned before its first value, of a column that waits
 
     @property
     def in_use(self) -> bool:

@@ -47,18 +47,10 @@ class Amounts:
 
 @dataclass
 class Counts:
-    """What some rows add to an encoder.
+    """What some rows add to an encoder."""
 
-    Parameters
-    ----------
-    whole : Amounts
-        Of all rows.
-    columns : list of dict
-        Of each value of each column that holds categories.
-    """
-
-    whole: Amounts
-    columns: list[dict[Key, Amounts]]
+    whole: Amounts  # of all rows
+    columns: list[dict[Key, Amounts]]  # of each value of each column that holds categories
 
     @classmethod
     def of(cls, encoder: TableEncoder, X: Any, y: NDArray[Any]) -> Counts:

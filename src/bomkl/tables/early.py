@@ -35,37 +35,19 @@ def next_stage(rows: int, most: int) -> int:
 
 @dataclass(frozen=True)
 class Room:
-    """How an encoder takes columns that it has not met.
+    """How an encoder takes columns that it has not met."""
 
-    Parameters
-    ----------
-    rows : int, default=0
-        Rows to learn from that may still bring the first value of a column.
-    new : bool, default=False
-        Whether columns may have names that it has not met.
-    weight : ndarray or None, default=None
-        Weights of the rows, which are kept with them.
-    """
-
-    rows: int = 0
-    new: bool = False
-    weight: Float | None = None
+    rows: int = 0  # rows to learn from that may still bring the first value of a column
+    new: bool = False  # whether columns may have names that it has not met
+    weight: Float | None = None  # weights of the rows, which are kept with them
 
 
 @dataclass(frozen=True)
 class EarlyRows:
-    """Rows as what their columns hold, with targets and weights, in the parts that they came in.
+    """Rows as what their columns hold, with targets and weights, in the parts that they came in."""
 
-    Parameters
-    ----------
-    tables : tuple of Table
-        The rows.
-    y, weight : tuple of ndarray
-        Their targets, as the learner takes them, and their weights.
-    """
-
-    tables: tuple[Table, ...] = ()
-    y: tuple[NDArray[Any], ...] = ()
+    tables: tuple[Table, ...] = ()  # the rows
+    y: tuple[NDArray[Any], ...] = ()  # their targets, as the learner takes them, and their weights
     weight: tuple[Float, ...] = ()
 
     def __len__(self) -> int:

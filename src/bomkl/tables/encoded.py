@@ -17,18 +17,10 @@ _NUMBERS: dict[Any, int] = {"category": 1, "number": 2, "boolean": 2, "date": 3}
 
 @dataclass(frozen=True)
 class EncodedRows:
-    """Some rows.
+    """Some rows."""
 
-    Parameters
-    ----------
-    numbers : ndarray of shape (n_rows, n_features_out_)
-        The rows as `TableEncoder` encodes them.
-    cells : list of tuple
-        The cells of each column that has a part in them, from `hashable`.
-    """
-
-    numbers: Float
-    cells: list[Hashable]
+    numbers: Float  # (n_rows, n_features_out_): the rows as `TableEncoder` encodes them
+    cells: list[Hashable]  # the cells of each column that has a part in them, from `hashable`
 
     @property
     def shape(self) -> tuple[int, ...]:

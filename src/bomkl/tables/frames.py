@@ -21,24 +21,13 @@ Float = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Table:
-    """Named columns of equal length.
+    """Named columns of equal length."""
 
-    Parameters
-    ----------
-    columns : dict of name to Cells
-        The columns in their order.
-    n_rows : int
-        Their length.
-    sparse : bool, default=False
-        Whether it is made of dicts: a column may be absent without a word, and is met with its first value.
-    n_first : int or None, default=None
-        How many of the columns the first row has, which come first; None for all.
-    """
-
-    columns: dict[Any, Cells]
-    n_rows: int
+    columns: dict[Any, Cells]  # the columns in their order
+    n_rows: int  # their length
+    # Whether it is made of dicts: a column may be absent without a word, and is met with its first value
     sparse: bool = False
-    n_first: int | None = None
+    n_first: int | None = None  # how many of the columns the first row has, which come first; None for all
 
     @property
     def first_names(self) -> list[Any]:
@@ -121,16 +110,9 @@ def in_single_precision(X: Any) -> bool:
 def read_table(X: Any) -> Table:
     """Read a table.
 
-    Parameters
-    ----------
-    X : pandas, polars or Arrow table, dict, sequence of dicts, or matrix
-        A dict is one row, or columns where all its values are lists or arrays. What one of a sequence of dicts lacks
-        is missing; an object or a list in it becomes columns such as "place.city" and "sizes.0". The columns of a
-        matrix are named 0, 1, 2 ...
-
-    Returns
-    -------
-    Table
+    `X`: a dict is one row, or columns where all its values are lists or arrays. What one of a sequence of dicts lacks
+    is missing; an object or a list in it becomes columns such as "place.city" and "sizes.0". The columns of a matrix
+    are named 0, 1, 2 ...
 
     Examples
     --------
@@ -212,16 +194,8 @@ _PLAIN = frozenset({bool, int, float, str, type(None), np.float64, np.int64})
 def flat(row: Mapping[Any, Any], ignore: Collection[str] = ()) -> Mapping[Any, Any]:
     """Give the values inside objects and lists columns of their own; an empty list or object has none.
 
-    Parameters
-    ----------
-    row : mapping
-        A row, which may hold objects and lists.
-    ignore : collection of str, default=()
-        Keys to leave out if they hold objects or lists, with all that is in them.
-
-    Returns
-    -------
-    mapping
+    `row`: a row, which may hold objects and lists. `ignore`: keys to leave out if they hold objects or lists, with all
+    that is in them.
 
     Examples
     --------

@@ -47,34 +47,16 @@ class Update(NamedTuple):
 
 @dataclass(frozen=True)
 class Learned:
-    """What an encoder knows.
+    """What an encoder knows."""
 
-    Parameters
-    ----------
-    columns : list of Column
-        Columns of the table in the order of their numbers, which follows from the values alone; those that wait come
-        last.
-    one_hot : OneHot
-        Columns of zeros and ones.
-    names : tuple
-        Names of the columns in the order in which they were met.
-    targets : TargetSums
-        Sums over all targets.
-    early : EarlyRows or None
-        The rows learned, of an encoder that grows; None where it no longer does.
-    filling : Filling, default=Filling()
-        How gaps are filled.
-    n_rows : int, default=0
-        Rows learned.
-    """
-
+    # Columns of the table in the order of their numbers, which follows from the values alone; those that wait come last
     columns: list[Column]
-    one_hot: OneHot
-    names: tuple[Any, ...]
-    targets: TargetSums
-    early: EarlyRows | None
-    filling: Filling = field(default_factory=Filling)
-    n_rows: int = 0
+    one_hot: OneHot  # columns of zeros and ones
+    names: tuple[Any, ...]  # names of the columns in the order in which they were met
+    targets: TargetSums  # sums over all targets
+    early: EarlyRows | None  # the rows learned, of an encoder that grows; None where it no longer does
+    filling: Filling = field(default_factory=Filling)  # how gaps are filled
+    n_rows: int = 0  # rows learned
 
     @classmethod
     def begin(
@@ -128,12 +110,7 @@ class Learned:
     def with_room(self, one_hot: int, widest: int) -> Learned:
         """Give what has learned nothing yet, with room for the columns that have begun early enough.
 
-        Parameters
-        ----------
-        one_hot : int
-            Most columns of zeros and ones.
-        widest : int
-            Most columns of numbers.
+        `one_hot`: most columns of zeros and ones.
         """
         assert self.early is not None
         table = self.early.arrays()[0]

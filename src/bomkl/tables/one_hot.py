@@ -26,18 +26,10 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True)
 class OneHot:
-    """Where the columns of zeros and ones are.
+    """Where the columns of zeros and ones are."""
 
-    Parameters
-    ----------
-    at : int
-        The first of them.
-    size, used : int
-        How many there are, and how many of them values have taken.
-    """
-
-    at: int
-    size: int
+    at: int  # the first of them
+    size: int  # how many there are, and how many of them values have taken
     used: int = 0
 
     def write(self, out: Float, changes: Sequence[Change]) -> list[Claim]:

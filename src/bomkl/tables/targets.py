@@ -20,21 +20,11 @@ TARGETS = {None: 0, "number": 1, "class": 3}  # sums of targets a category
 
 @dataclass(frozen=True)
 class Targets:
-    """What a block tells of its targets.
+    """What a block tells of its targets."""
 
-    Parameters
-    ----------
-    places : sequence of int
-        The sum that each row adds to; -1 for none.
-    amounts : sequence of float
-        What it adds.
-    means, deviations : ndarray of shape (n_rows, n_targets)
-        Of the rows before it.
-    """
-
-    places: Sequence[int]
-    amounts: Sequence[float]
-    means: Float
+    places: Sequence[int]  # the sum that each row adds to; -1 for none
+    amounts: Sequence[float]  # what it adds
+    means: Float  # (n_rows, n_targets): of the rows before it
     deviations: Float
 
     def of(self, rows: Any) -> Targets:
@@ -45,28 +35,14 @@ class Targets:
 
 @dataclass(frozen=True)
 class TargetSums:
-    """Sums over the targets learned.
+    """Sums over the targets learned."""
 
-    Parameters
-    ----------
-    target : {"class", "number"} or None
-        What targets are; None where they are not used.
-    sums, squares : ndarray of shape (n_targets,)
-        Sums of the targets and of their squares.
-    rows : int, default=0
-        How many.
-    shift : float, default=0.0
-        The first of them where they are numbers: sums are of differences from it.
-    labels : list, default=[]
-        Labels in the order in which they came.
-    """
-
-    target: str | None
-    sums: Float
+    target: str | None  # "class", "number": what targets are; None where they are not used
+    sums: Float  # (n_targets,): sums of the targets and of their squares
     squares: Float
-    rows: int = 0
-    shift: float = 0.0
-    labels: list[Any] = field(default_factory=list)
+    rows: int = 0  # how many
+    shift: float = 0.0  # the first of them where they are numbers: sums are of differences from it
+    labels: list[Any] = field(default_factory=list)  # labels in the order in which they came
 
     @classmethod
     def none(cls, target: str | None) -> TargetSums:

@@ -30,34 +30,18 @@ _RECENT = 64  # changed entries that are held apart, and one for each eight in a
 
 @dataclass(frozen=True)
 class Values:
-    """Counts, sums of targets and one-hot places of the values of one column.
+    """Counts, sums of targets and one-hot places of the values of one column."""
 
-    Parameters
-    ----------
-    n_targets : int
-        Sums of targets a value.
-    named : bool
-        Whether it counts categories, or gaps only.
-    limit : int
-        Most categories that are told apart.
-    index : dict of str to int
-        Codes of categories.
-    entries : array of float
-        Count and sums of each code, one after the other.
-    recent_index, recent : dict
-        What came or changed since `index` and `entries` were made: a small part, so that a change copies little.
-    places : dict of int to int
-        Columns of their own, by code.
-    """
-
-    n_targets: int
-    named: bool
-    limit: int
-    index: dict[str, int] = field(default_factory=dict)
+    n_targets: int  # sums of targets a value
+    named: bool  # whether it counts categories, or gaps only
+    limit: int  # most categories that are told apart
+    index: dict[str, int] = field(default_factory=dict)  # codes of categories
+    # Count and sums of each code, one after the other
     entries: array[float] = field(default_factory=lambda: array("d"))
+    # What came or changed since `index` and `entries` were made: a small part, so that a change copies little
     recent_index: dict[str, int] = field(default_factory=dict)
     recent: Entries = field(default_factory=dict)
-    places: dict[int, int] = field(default_factory=dict)
+    places: dict[int, int] = field(default_factory=dict)  # columns of their own, by code
 
     @property
     def n_codes(self) -> int:
@@ -108,25 +92,9 @@ class Values:
     ) -> tuple[Float, Entries, list[tuple[int, int]]]:
         """Count a block.
 
-        Parameters
-        ----------
-        codes : sequence of int
-            The value of each row.
-        learned : sequence of bool
-            Rows that count.
-        places : sequence of int
-            The sum that the target of each row adds to; -1 for none.
-        amounts : sequence of float
-            What it adds.
-
-        Returns
-        -------
-        before : ndarray of shape (n_rows, 1 + n_targets)
-            Count and sums of targets of the value of each row, from the rows before it.
-        touched : dict of int to tuple
-            Count and sums after the block, by code.
-        claims : list of (int, int)
-            Rows at which a value has been seen often enough for a column of its own, and its code.
+        `places`: the sum that the target of each row adds to; -1 for none. Returns `before`: count and sums of targets
+        of the value of each row, from the rows before it. Returns `touched`: count and sums after the block, by code.
+        Returns `claims`: rows at which a value has been seen often enough for a column of its own, and its code.
         """
         touched: dict[int, list[Any]] = {UNKNOWN: [0.0] * (1 + self.n_targets)}
         before, claims = [], []

@@ -128,30 +128,14 @@ POOL_KERNELS: dict[str, PoolKernel] = {each.name: each for each in (_Gaussian(),
 
 @dataclass(frozen=True)
 class KernelChoice:
-    """One kernel of the pool.
+    """One kernel of the pool."""
 
-    Parameters
-    ----------
-    name : str
-        What reports call it.
-    kind : str
-        Its function, one of `POOL_KERNELS`.
-    geometry : str
-        The view of the columns it works on.
-    width : float
-        Of a Gaussian or Laplacian, in median distances of that view.
-    ridge : float
-        Strength of the prior.
-    share : float
-        Landmarks, as a share of the budget.
-    """
-
-    name: str
-    kind: str
-    geometry: str
-    width: float
-    ridge: float
-    share: float
+    name: str  # what reports call it
+    kind: str  # its function, one of `POOL_KERNELS`
+    geometry: str  # the view of the columns it works on
+    width: float  # of a Gaussian or Laplacian, in median distances of that view
+    ridge: float  # strength of the prior
+    share: float  # landmarks, as a share of the budget
 
 
 KERNELS = (

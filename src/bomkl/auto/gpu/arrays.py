@@ -9,13 +9,7 @@ import torch
 
 
 class DeviceRows:
-    """Rows on a device; to all that works on the processor they look like a sparse matrix.
-
-    Parameters
-    ----------
-    tensor : torch.Tensor
-        The rows.
-    """
+    """Rows on a device; to all that works on the processor they look like a sparse matrix."""
 
     def __init__(self, tensor: Any) -> None:
         self.tensor = tensor

@@ -49,10 +49,7 @@ _MOST_INFORMATION = 65536.0  # of one row; the core has the same
 class TorchEngine:
     """Scores and sums of rows on one device.
 
-    Parameters
-    ----------
-    device : str
-        A device of PyTorch: "cuda", "cuda:1", or "cpu" for tests.
+    `device`: a device of PyTorch: "cuda", "cuda:1", or "cpu" for tests.
     """
 
     def __init__(self, device: str) -> None:

@@ -25,14 +25,8 @@ _MANY = 1024  # landmarks from which on choosing among them takes less time on t
 class DeviceFitting:
     """`Fitting` on a device.
 
-    Parameters
-    ----------
-    device : torch.device
-        Where to fit.
-    kind : subclass of NewtonComponent
-        What the components are: those that learn in rounds hold information, others a covariance.
-    budget : int
-        For the error where the device has too little memory.
+    `kind`: what the components are: those that learn in rounds hold information, others a covariance. `budget`: for the
+    error where the device has too little memory.
     """
 
     def __init__(self, device: Any, kind: type[NewtonComponent], budget: int) -> None:

@@ -58,13 +58,7 @@ class DeviceRegression:
 
 
 class TorchRows:
-    """`RowEngine` on a device.
-
-    Parameters
-    ----------
-    device : torch.device
-        Where to learn.
-    """
+    """`RowEngine` on a device."""
 
     rows_at_once = 16 * ROWS
 

@@ -19,21 +19,11 @@ _LONGEST = 24  # letters of a value that are shown
 
 @dataclass(frozen=True)
 class Effect:
-    """What a model predicts along a column.
-
-    Attributes
-    ----------
-    name : column
-        The column.
-    values : ndarray of float or list of str
-        Values of the column, in the units of the table.
-    means, low, high : ndarray of shape (n_values, n_outputs)
-        Mean prediction, and what lies below and above 80 % of the rows.
-    """
+    """What a model predicts along a column."""
 
     name: Any
-    values: Any
-    means: Float
+    values: Any  # in the units of the table
+    means: Float  # (n_values, n_outputs): mean prediction, and what lies below and above 80 % of the rows
     low: Float
     high: Float
 
@@ -46,18 +36,8 @@ class Effect:
 def effect_of(predict: Any, mixer: RowMixer, rows: Any, column: int, kind: str | None) -> Effect | None:
     """Predictions along one column; None where its values are not known or all the same.
 
-    Parameters
-    ----------
-    predict : callable
-        Gives predictions, (n, outputs), of rows as the learner takes them.
-    mixer : RowMixer
-        Knows the columns.
-    rows : rows of the learner
-        A sample of the stream.
-    column : int
-        Number of the column.
-    kind : str or None
-        What the column of a table holds; None of a matrix.
+    `predict`: gives predictions, (n, outputs), of rows as the learner takes them. `kind`: what the column of a table
+    holds; None of a matrix.
     """
     cells = _cells(mixer, rows, column, kind)
     chosen = None if cells is None else _chosen(cells)

@@ -22,14 +22,8 @@ from bomkl.tables.frames import is_table, read_table
 def explain_rows(model: Any, X: Any, rows: Any) -> Explanations:
     """Take the scores of rows apart.
 
-    Parameters
-    ----------
-    model : AutoMKLClassifier or AutoMKLRegressor
-        A fitted model, as of one moment.
-    X : array-like or table
-        The rows, as the user gave them.
-    rows : matrix or EncodedRows
-        The same, as the learner takes them.
+    `model`: a fitted model, as of one moment. `X`: the rows, as the user gave them. `rows`: the same, as the learner
+    takes them.
     """
     score = model._scores_of_rows
     sample = model._sample()
@@ -63,10 +57,7 @@ def _of_wide(
 ) -> tuple[Float, Float, Float, list[Any]]:
     """Take scores of very wide rows apart, each by the columns that have a value in it, and all others as one.
 
-    Returns
-    -------
-    values, base, data, names
-        As `Explanations` has them, of all columns that have a value in some row.
+    Returns as `Explanations` has them, of all columns that have a value in some row.
     """
     columns = np.unique(rows.indices)
     parts, bases = [], []

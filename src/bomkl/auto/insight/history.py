@@ -33,13 +33,7 @@ _HUGE = 1e60  # whose fourth power is a number
 
 
 class History:
-    """Predictions so far.
-
-    Parameters
-    ----------
-    regression : bool
-        Whether targets are numbers.
-    """
+    """Predictions so far."""
 
     def __init__(self, regression: bool) -> None:
         self.regression = regression

@@ -55,13 +55,7 @@ class _Open:
 
 
 class Importance:
-    """What is known of the columns so far.
-
-    Parameters
-    ----------
-    seen : int, default=0
-        Rows learned from before.
-    """
+    """What is known of the columns so far."""
 
     def __init__(self, seen: int = 0) -> None:
         self.next = max(FIRST, seen)  # row count at which the next window begins

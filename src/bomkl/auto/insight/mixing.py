@@ -22,14 +22,8 @@ Int = NDArray[np.intp]
 class RowMixer:
     """How the columns of the user lie in the rows of a learner.
 
-    Parameters
-    ----------
-    names : sequence
-        The columns of the user.
-    of_places : sequence
-        The column that each column of numbers belongs to; None for one not in use.
-    of_cells : sequence
-        The columns whose cells rows have as well; none of a matrix.
+    `of_places`: the column that each column of numbers belongs to; None for one not in use. `of_cells`: the columns
+    whose cells rows have as well; none of a matrix.
 
     Examples
     --------
@@ -58,12 +52,8 @@ class RowMixer:
     def mixed(self, rows: Any, source: Int) -> Any:
         """Put rows together.
 
-        Parameters
-        ----------
-        rows : ndarray or EncodedRows
-            Rows as the learner takes them.
-        source : ndarray of shape (n_mixed, n_columns)
-            The row that each column of each new row comes from.
+        `rows`: rows as the learner takes them. `source` (n_mixed, n_columns): the row that each column of each new row
+        comes from.
         """
         if not isinstance(rows, EncodedRows):
             return np.take_along_axis(np.asarray(rows), source[:, self._of_places], axis=0)
@@ -91,10 +81,7 @@ class RowMixer:
 class WideRowMixer:
     """How the columns of one very wide row lie in rows: each that it has a value of, and all others as one.
 
-    Parameters
-    ----------
-    columns : ndarray
-        Columns of the row that have a value, in order.
+    `columns`: columns of the row that have a value, in order.
     """
 
     def __init__(self, columns: Int) -> None:

@@ -46,23 +46,10 @@ def shapley_values(
 ) -> tuple[Float, Float]:
     """Parts of the columns in the scores of rows, and the mean score of the background.
 
-    Parameters
-    ----------
-    score : callable
-        Gives the scores, (n, outputs), of rows as the learner takes them.
-    mixer : RowMixer or WideRowMixer
-        Knows the columns.
-    rows, background : rows of the learner
-        What is explained, and what it is compared with.
-    seed : int
-        Of the orders of the columns.
-
-    Returns
-    -------
-    values : ndarray of shape (n_rows, n_columns, n_outputs)
-        Parts of all columns; zero of those that rows do not have.
-    base : ndarray of shape (n_outputs,)
-        The mean score of the background. A row of `values` adds up to the score less this.
+    `score`: gives the scores, (n, outputs), of rows as the learner takes them. `rows` and `background`: what is
+    explained, and what it is compared with. `seed`: of the orders of the columns. Returns `values`: parts of all
+    columns; zero of those that rows do not have. Returns `base`: the mean score of the background. A row of `values`
+    adds up to the score less this.
     """
     n, m, columns = rows.shape[0], background.shape[0], mixer.columns
     pool = stacked([rows, background])

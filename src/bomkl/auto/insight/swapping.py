@@ -22,18 +22,7 @@ _LARGEST_ERROR = 1e70  # whose fourth power is a number
 class Window:
     """Rows as they are, predicted.
 
-    Parameters
-    ----------
-    model : Learner
-        What predicts; it has not learned from the rows.
-    rows, y, weight
-        The rows.
-    mixer : RowMixer or None
-        Knows the columns; None of very wide rows.
-    random : Generator
-        Draws who gets whose value.
-    run : Mapper
-        Shares work out over threads.
+    `model`: what predicts; it has not learned from the rows. `mixer`: knows the columns; None of very wide rows.
     """
 
     def __init__(
@@ -59,12 +48,9 @@ class Window:
     def measured(self, columns: NDArray[np.intp], pairs: int) -> tuple[Float, Float, Float]:
         """Pass the values of each column on in at most so many rows.
 
-        Returns
-        -------
-        rise, variance, expected : ndarray of shape (2 + n_classes, n_columns)
-            Mean rise of loss and error over the rows, the squared error of this mean, and the rise if the probabilities
-            were right. Then the parts of the rise of the loss that come from the rows of each class; of numbers and of
-            too many classes none.
+        Returns mean rise of loss and error over the rows, the squared error of this mean, and the rise if the
+        probabilities were right. Then the parts of the rise of the loss that come from the rows of each class; of
+        numbers and of too many classes none.
         """
         row, place, times, variants = self._changed(columns, pairs)
         share, n, classes = self._share[row] * times, len(columns), len(self._of_class)

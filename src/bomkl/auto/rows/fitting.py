@@ -34,13 +34,7 @@ class Fitting(Protocol):
 
 
 class HostFitting:
-    """Fits by the processor.
-
-    Parameters
-    ----------
-    kind : subclass of NewtonComponent
-        What the components are.
-    """
+    """Fits by the processor."""
 
     def __init__(self, kind: type[NewtonComponent]) -> None:
         self._kind = kind

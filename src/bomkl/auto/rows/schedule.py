@@ -12,13 +12,6 @@ from bomkl.auto.constants import FIRST_STAGE, GROW_AT, GROW_WITHIN, LATE, LATE_F
 class Schedule:
     """When models are rebuilt, trees are grown and kernels are dropped.
 
-    Parameters
-    ----------
-    budget : int
-        Rows that are kept.
-    ahead : bool
-        Whether large models are built a part with every row, and take their places a little later.
-
     Examples
     --------
     >>> schedule = Schedule(budget=400)
@@ -30,8 +23,8 @@ class Schedule:
     1000
     """
 
-    budget: int
-    ahead: bool = True
+    budget: int  # rows that are kept
+    ahead: bool = True  # whether large models are built a part with every row, and take their places a little later
 
     def stages(self) -> Iterator[int]:
         """Row counts that models are built from."""

@@ -21,18 +21,10 @@ from bomkl.serve.storage.logfile import log_path
 
 @dataclass(frozen=True)
 class Plan:
-    """What is kept of a damaged log.
+    """What is kept of a damaged log."""
 
-    Parameters
-    ----------
-    problem : str
-        What is wrong with the log.
-    begin, end : Place
-        Entries between them are kept; the model before the first of them is that of a snapshot, or is empty.
-    """
-
-    problem: str
-    begin: Place
+    problem: str  # what is wrong with the log
+    begin: Place  # entries between them are kept; the model before the first of them is that of a snapshot, or is empty
     end: Place
 
     def __str__(self) -> str:

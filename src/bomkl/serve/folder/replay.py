@@ -18,46 +18,24 @@ _FIRST_REPORT = 64
 
 @dataclass(frozen=True)
 class Report:
-    """Figures after some rows of the log.
+    """Figures after some rows of the log."""
 
-    Parameters
-    ----------
-    rows : int
-        Rows learned, those before the log begins included.
-    error, window_error, baseline_error : float
-        Mean error of all rows, of the last 1,000, and of the baseline.
-    """
-
-    rows: int
-    error: float
+    rows: int  # rows learned, those before the log begins included
+    error: float  # mean error of all rows, of the last 1,000, and of the baseline
     window_error: float
     baseline_error: float
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a snapshot compares with the log.
-
-    Parameters
-    ----------
-    snapshot : Snapshot
-        The snapshot.
-    problem : str or None
-        What is wrong with it; None if it is, bit for bit, the model that the log gives.
-    """
+    """How a snapshot compares with the log."""
 
     snapshot: Snapshot
-    problem: str | None
+    problem: str | None  # what is wrong with it; None if it is, bit for bit, the model that the log gives
 
 
 class Replay:
-    """Learns the log of a folder from its beginning; works beside a running service.
-
-    Parameters
-    ----------
-    folder : str
-        The data folder.
-    """
+    """Learns the log of a folder from its beginning; works beside a running service."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder

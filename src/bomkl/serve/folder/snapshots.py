@@ -29,13 +29,7 @@ class Snapshot:
 
 
 class Snapshots:
-    """The snapshots of a data folder.
-
-    Parameters
-    ----------
-    folder : str
-        The data folder.
-    """
+    """The snapshots of a data folder."""
 
     def __init__(self, folder: str) -> None:
         self.folder = os.path.join(folder, "snapshots")
@@ -100,10 +94,7 @@ class Snapshots:
     def prune(self, keep_rows: int | None) -> int:
         """Delete snapshots that are not needed any more, and return the last entry that the log need not keep.
 
-        Parameters
-        ----------
-        keep_rows : int or None
-            Rows that the log must keep; None keeps all.
+        `keep_rows`: rows that the log must keep; None keeps all.
         """
         snapshots = self.list()
         if not snapshots:

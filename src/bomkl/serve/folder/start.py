@@ -25,29 +25,17 @@ _Fact = TypeVar("_Fact", "Start", Columns)
 
 @dataclass(frozen=True)
 class Start:
-    """The model before its first row; the same for the life of a data folder.
+    """The model before its first row; the same for the life of a data folder."""
 
-    Parameters
-    ----------
-    model : str, default="auto"
-        "auto" for a fresh AutoMKL model, or the SHA-256 of a model file.
-    task : {"auto", "classify", "regress"}, default="auto"
-        What a fresh model learns; "auto" decides by the first label: a number with a decimal point is regression.
-    budget : int, default=1000
-        Budget of a fresh model.
-    drift : {"auto", None, "adapt"}, default="auto"
-        How a fresh model follows drift.
-    random_state : int, default=0
-        Source of all random draws of a fresh model.
-    new_columns : {"learn", "ignore", "refuse"}, default="learn"
-        What to do with columns that were not in the first row.
-    """
-
-    model: str = FRESH
+    model: str = FRESH  # "auto" for a fresh AutoMKL model, or the SHA-256 of a model file
+    # "auto", "classify", "regress": what a fresh model learns; "auto" decides by the first label: a number with a
+    # decimal point is regression
     task: Annotated[str, Field(pattern="^(auto|classify|regress)$")] = "auto"
-    budget: Annotated[int, Field(ge=1)] = 1000
+    budget: Annotated[int, Field(ge=1)] = 1000  # budget of a fresh model
+    # "auto", None, "adapt": how a fresh model follows drift
     drift: Annotated[str | None, Field(pattern="^(auto|adapt)$")] = "auto"
-    random_state: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    random_state: Annotated[int, Field(ge=0, lt=2**32)] = 0  # source of all random draws of a fresh model
+    # "learn", "ignore", "refuse": what to do with columns that were not in the first row
     new_columns: Annotated[str, Field(pattern="^(learn|ignore|refuse)$")] = "learn"
 
     @classmethod

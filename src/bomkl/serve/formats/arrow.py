@@ -13,16 +13,8 @@ from bomkl.serve.formats.bulk import are_plain_cells
 def read_arrow(body: bytes, most_rows: int) -> dict[str, list[Any]]:
     """Read an Arrow IPC stream as lists of plain values by column.
 
-    Parameters
-    ----------
-    body : bytes
-        The stream. Compressed buffers are refused: a small body could take any amount of memory.
-    most_rows : int
-        Rows that a table may have.
-
-    Returns
-    -------
-    dict of str to list
+    `body`: the stream. Compressed buffers are refused: a small body could take any amount of memory. `most_rows`: rows
+    that a table may have.
     """
     try:
         import pyarrow as pa

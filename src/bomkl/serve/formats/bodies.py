@@ -127,34 +127,19 @@ class LabelRows(_Body):
 
 @dataclass
 class Parsed:
-    """What a body holds.
+    """What a body holds."""
 
-    Parameters
-    ----------
-    where : list of str
-        What messages call each row.
-    rows : list of dict
-        Cells of each row; empty where rows are named by their ids.
-    labels, ids : list or None
-        Labels and names of the rows, where there are any.
-    single : bool
-        Whether the request was about one row rather than a list.
-    """
-
-    where: list[str]
-    rows: list[dict[str, Any]]
-    labels: list[Any] | None
+    where: list[str]  # what messages call each row
+    rows: list[dict[str, Any]]  # cells of each row; empty where rows are named by their ids
+    labels: list[Any] | None  # labels and names of the rows, where there are any
     ids: list[str] | None
-    single: bool = False
+    single: bool = False  # whether the request was about one row rather than a list
 
 
 class Parser:
     """Reads the bodies of one kind of request.
 
-    Parameters
-    ----------
-    one, many : class
-        Models of a body with one row, and with several.
+    `one` and `many`: models of a body with one row, and with several.
     """
 
     def __init__(self, one: type[BaseModel], many: type[BaseModel]) -> None:

@@ -20,17 +20,7 @@ _CELLS = {*_LABELS, type(None)}
 def plain_lines(lines: Sequence[bytes], needed: set[str], allowed: Collection[str]) -> dict[str, list[Any]] | None:
     r"""Read JSON lines; None where they need a closer look.
 
-    Parameters
-    ----------
-    lines : sequence of bytes
-        The lines, an object each.
-    needed, allowed : collections of str
-        Fields that an object must and may have.
-
-    Returns
-    -------
-    dict of str to list, or None
-        The values of each field.
+    `needed` and `allowed`: fields that an object must and may have. Returns the values of each field.
 
     Examples
     --------

@@ -37,20 +37,9 @@ def make_app(
 ) -> Any:
     """Make the ASGI application of a service.
 
-    Parameters
-    ----------
-    service : Service
-        What to serve; the application starts and stops it.
-    token : str or None, default=None
-        Bearer token that requests must carry.
-    metrics_token : str or None, default=None
-        Bearer token that opens the metrics and nothing else.
-    feed : Feed or None, default=None
-        A broker whose rows the service learns from.
-
-    Returns
-    -------
-    ASGI application
+    `service`: what to serve; the application starts and stops it. `token`: bearer token that requests must carry.
+    `metrics_token`: bearer token that opens the metrics and nothing else. `feed`: a broker whose rows the service
+    learns from.
     """
     traffic = Traffic()
     stopping = asyncio.Event()

@@ -22,18 +22,10 @@ _HEADER_BYTES = 2**16
 
 @dataclass(frozen=True)
 class Room:
-    """Connections for which there are file descriptors.
+    """Connections for which there are file descriptors."""
 
-    Parameters
-    ----------
-    connections : int
-        Connections that are kept; beyond it, a new one takes the place of one that is idle.
-    at_once : int
-        Connections that are accepted at once.
-    """
-
-    connections: int
-    at_once: int
+    connections: int  # connections that are kept; beyond it, a new one takes the place of one that is idle
+    at_once: int  # connections that are accepted at once
 
     @property
     def limit(self) -> int:

@@ -48,13 +48,6 @@ class Upload:
 
     If the server closed a connection on which data are still coming, the client would see a reset instead of the
     answer. So the answer is sent at once, and then what comes is read for a while, as nginx does (lingering close).
-
-    Parameters
-    ----------
-    receive : ASGI callable
-        Where it comes from.
-    headers : dict
-        Headers of the request.
     """
 
     def __init__(self, receive: Receive, headers: dict[bytes, bytes]) -> None:
@@ -84,23 +77,10 @@ class Upload:
 class Guard:
     """ASGI middleware.
 
-    Parameters
-    ----------
-    app : ASGI application
-        What it guards.
-    traffic : Traffic
-        Where requests are counted.
-    routes : set of str
-        Paths that are counted by name; all others are counted together.
-    posts : dict of str to callable
-        Answers to POST requests by path: the same as those of `app`, without its machinery, which takes longer than a
-        prediction.
-    down : callable
-        Tells why the service cannot answer; None if it can.
-    token : str or None
-        Bearer token that requests must carry; None only on loopback, where requests must then name a loopback host.
-    metrics_token : str or None
-        Bearer token that opens ``/metrics`` and nothing else.
+    `routes`: paths that are counted by name; all others are counted together. `posts`: answers to POST requests by
+    path: the same as those of `app`, without its machinery, which takes longer than a prediction. `down`: tells why the
+    service cannot answer; None if it can. `token`: bearer token that requests must carry; None only on loopback, where
+    requests must then name a loopback host. `metrics_token`: bearer token that opens ``/metrics`` and nothing else.
     """
 
     def __init__(

@@ -67,13 +67,7 @@ class Traffic:
 
 
 class Figures:
-    """A registry of the figures of the model at one moment.
-
-    Parameters
-    ----------
-    state : dict
-        The state of the service.
-    """
+    """A registry of the figures of the model at one moment."""
 
     def __init__(self, state: dict[str, Any]) -> None:
         self.state = state

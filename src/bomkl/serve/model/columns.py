@@ -28,34 +28,19 @@ _LABEL_RULES = {
 
 @dataclass(frozen=True)
 class Columns:
-    """What is known of the rows.
+    """What is known of the rows."""
 
-    Parameters
-    ----------
-    kinds : dict of str to str or None
-        Kind of each column by name, in order: "number", "boolean", "category", "date", or None while only
-        missing values have come.
-    labels : {"boolean", "integer", "string", "number"} or None, default=None
-        What labels are, "number" for regression; None while none has come.
-    classes : list, default=[]
-        Labels that have come, unless they are targets of a regression.
-    closed : bool, default=False
-        Whether no other classes may come: the model was made for these.
-    numbers : bool, default=True
-        Whether a first label such as 1.5 or 2.0 says that labels are targets of a regression.
-    tables : bool, default=False
-        Whether the model takes strings, dates and missing values; otherwise all cells must be numbers.
-    new_columns : {"learn", "ignore", "refuse"}, default="learn"
-        What to do with columns that were not in the first row.
-    """
-
+    # Kind of each column by name, in order: "number", "boolean", "category", "date", or None while only missing values
+    # have come
     kinds: dict[str, str | None]
+    # "boolean", "integer", "string", "number": what labels are, "number" for regression; None while none has come
     labels: str | None = None
-    classes: list[Any] = field(default_factory=list)
-    closed: bool = False
-    numbers: bool = True
+    classes: list[Any] = field(default_factory=list)  # labels that have come, unless they are targets of a regression
+    closed: bool = False  # whether no other classes may come: the model was made for these
+    numbers: bool = True  # whether a first label such as 1.5 or 2.0 says that labels are targets of a regression
+    # Whether the model takes strings, dates and missing values; otherwise all cells must be numbers
     tables: bool = False
-    new_columns: str = "learn"
+    new_columns: str = "learn"  # "learn", "ignore", "refuse": what to do with columns that were not in the first row
 
     @classmethod
     def of(cls, row: Mapping[str, Any], where: str, task: str, tables: bool, new_columns: str = "learn") -> Columns:
@@ -73,14 +58,7 @@ class Columns:
 
         What a cell means that is not of the kind of its column, the model decides.
 
-        Parameters
-        ----------
-        rows : sequence of mappings from names to JSON values
-            The rows.
-        where : sequence of str
-            What messages call each row.
-        learn : bool, default=True
-            Whether to take new columns in; otherwise they are left out.
+        `learn`: whether to take new columns in; otherwise they are left out.
         """
         known = self.kinds.keys()
         if all(row.keys() == known for row in rows) and None not in self.kinds.values():

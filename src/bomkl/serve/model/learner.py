@@ -26,16 +26,8 @@ BULK_BATCH = 1024  # rows learned at a time otherwise
 class Learner:
     """Learns entries of the log in order; the result depends on the entries alone, not on how they are grouped.
 
-    Parameters
-    ----------
-    estimator : estimator of this package, or callable
-        The model; a callable makes it when the first label tells what there is to learn.
-    monitor : Monitor or None, default=None
-        Figures about the rows learned so far.
-    seq : int, default=0
-        The last entry that was learned.
-    digest : bytes
-        Checksum of that entry.
+    `estimator`: the model; a callable makes it when the first label tells what there is to learn. `monitor`: figures
+    about the rows learned so far. `seq`: the last entry that was learned.
     """
 
     def __init__(self, estimator: Any, monitor: Monitor | None = None, seq: int = 0, digest: bytes = ROOT) -> None:
@@ -74,15 +66,8 @@ class Learner:
     ) -> list[list[Any]]:
         """Learn entries and return, for each, the predictions made just before each row was learned from.
 
-        Parameters
-        ----------
-        entries : sequence of Entry
-            What to learn.
-        columns : Columns
-            What their cells mean.
-        between : callable
-            Called every few rows: what it reads is the model after some of them. Returns the most rows that may be
-            learned before it is called again.
+        `between`: called every few rows: what it reads is the model after some of them. Returns the most rows that may
+        be learned before it is called again.
         """
         if not hasattr(self.estimator, "score_and_learn"):
             self.estimator = self.estimator(columns.labels)
@@ -189,12 +174,7 @@ class Learner:
 class View:
     """The model after some whole call: what is learned later does not change it.
 
-    Parameters
-    ----------
-    estimator : estimator of this package, or callable
-        The model.
-    rows : int
-        Rows of the log that it has learned.
+    `rows`: rows of the log that it has learned.
     """
 
     def __init__(self, estimator: Any, rows: int) -> None:
@@ -206,22 +186,9 @@ class View:
     ) -> dict[str, list[Any]]:
         """Predict rows; all is null before the first row.
 
-        Parameters
-        ----------
-        rows : list
-            Cells of each row.
-        columns : Columns
-            What they mean.
-        interval : float or None, default=None
-            Share of the numbers that should lie between ``lower`` and ``upper``.
-        explain : bool, default=False
-            Whether to take each prediction apart.
-
-        Returns
-        -------
-        dict
-            A list for each part of the answer: ``predictions``, ``probabilities`` of the classes, and what was asked
-            for.
+        `interval`: share of the numbers that should lie between ``lower`` and ``upper``. `explain`: whether to take
+        each prediction apart. Returns a list for each part of the answer: ``predictions``, ``probabilities`` of the
+        classes, and what was asked for.
         """
         names = ["predictions", *(["lower", "upper"] if interval is not None else []), *["explanations"] * explain]
         if not self.fitted:

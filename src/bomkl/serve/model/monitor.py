@@ -23,14 +23,7 @@ _ALARM = 4.0  # standard deviations
 class Curve:
     """Values at every `stride` rows; when there are too many of them, every second one goes.
 
-    Parameters
-    ----------
-    most : int
-        Points that it may have.
-    columns : dict of str to list
-        Row counts under "rows", and values under other names.
-    stride : int, default=16
-        Rows between two points.
+    `columns`: row counts under "rows", and values under other names.
     """
 
     def __init__(self, most: int, columns: dict[str, list[Any]], stride: int = 16) -> None:

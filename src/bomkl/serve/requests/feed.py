@@ -34,12 +34,7 @@ class Feed:
     wait for their label in the service, as rows that were predicted with an id do. A record that the service refuses
     goes to the dead letters.
 
-    Parameters
-    ----------
-    url : SourceUrl
-        The source.
-    label : str
-        Name of the field with the label.
+    `label`: name of the field with the label.
     """
 
     def __init__(self, url: SourceUrl, label: str) -> None:

@@ -21,11 +21,6 @@ class Waiting:
     of clients that were answered just now: until as many have come as were in the last group or waited for its end, but
     no longer than that group took. So rows that come one by one are written and learned together, all in one group
     rather than in two that take turns, and waiting costs no more than another group would.
-
-    Parameters
-    ----------
-    clock : callable, default=time.monotonic
-        Tells the time in seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

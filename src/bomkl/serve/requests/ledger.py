@@ -18,23 +18,8 @@ from bomkl.serve.storage.log import Known, Log
 class Ledger:
     """Checks requests against the log and writes them to it, several in one transaction.
 
-    Parameters
-    ----------
-    log : Log
-        The log.
-    most_waiting : int
-        Rows that may wait for their label.
-    tables : bool
-        Whether the model takes tables.
-
-    Attributes
-    ----------
-    columns : Columns or None
-        Columns and labels so far.
-    waiting, expired : int
-        Rows that wait for their label, and those that waited too long.
-    ignored : IgnoredColumns
-        Columns that rows had and the service did not take in.
+    `most_waiting`: rows that may wait for their label. `waiting` and `expired`: rows that wait for their label, and
+    those that waited too long. `ignored`: columns that rows had and the service did not take in.
     """
 
     def __init__(self, log: Log, most_waiting: int, tables: bool) -> None:

@@ -20,12 +20,7 @@ class Predictor:
 
     The model thread puts a whole model in place of the last one after every few rows, so nobody waits for it here.
 
-    Parameters
-    ----------
-    view : callable
-        Returns the last whole model.
-    columns : callable
-        Returns what is known of the columns.
+    `columns`: returns what is known of the columns.
     """
 
     def __init__(self, view: Callable[[], View], columns: Callable[[], Columns | None]) -> None:

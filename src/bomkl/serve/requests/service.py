@@ -48,42 +48,19 @@ _PREDICTING_SECONDS = 0.2  # after a prediction: more may come, so rows wait for
 
 @dataclass(frozen=True)
 class ServiceSettings:
-    """How the service runs; none of it changes what the model learns.
+    """How the service runs; none of it changes what the model learns."""
 
-    Parameters
-    ----------
-    snapshot_every : int, default=10_000
-        Rows between snapshots; there are at least ten seconds between two of them.
-    keep_log : int or None, default=None
-        Rows the log keeps; None keeps all.
-    label_timeout : float, default=86_400
-        Seconds after which a row without a label is forgotten.
-    most_waiting : int, default=100_000
-        Rows that may wait for their label.
-    most_queued : int, default=50_000
-        Rows that may wait to be learned or predicted.
-    """
-
-    snapshot_every: int = 10_000
-    keep_log: int | None = None
-    label_timeout: float = 86_400.0
-    most_waiting: int = 100_000
-    most_queued: int = 50_000
+    snapshot_every: int = 10_000  # rows between snapshots; there are at least ten seconds between two of them
+    keep_log: int | None = None  # rows the log keeps; None keeps all
+    label_timeout: float = 86_400.0  # seconds after which a row without a label is forgotten
+    most_waiting: int = 100_000  # rows that may wait for their label
+    most_queued: int = 50_000  # rows that may wait to be learned or predicted
 
 
 class Service:
     """Learns and predicts for many clients at once.
 
-    Parameters
-    ----------
-    folder : str
-        The data folder.
-    log : Log
-        Its log.
-    learner : Learner
-        The model. When the service starts, it first learns the rows of the log that it has not learned yet.
-    settings : ServiceSettings
-        How to run.
+    `learner`: the model. When the service starts, it first learns the rows of the log that it has not learned yet.
     """
 
     def __init__(self, folder: str, log: Log, learner: Learner, settings: ServiceSettings) -> None:

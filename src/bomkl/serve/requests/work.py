@@ -13,39 +13,18 @@ from bomkl.serve.storage.entry import Entry
 
 @dataclass
 class Work:
-    """One request on its way.
+    """One request on its way."""
 
-    Parameters
-    ----------
-    rows : sequence of mappings
-        Rows as they came; empty for labels.
-    where : sequence of str
-        What messages call each row.
-    labels : sequence or None
-        Labels to learn; None for predictions.
-    ids : sequence of str or None
-        Names of rows that wait for their label, or of the labels' rows.
-    key : str or None
-        The idempotency key.
-    fingerprint : str
-        Tells requests with the same key apart.
-    interval : float or None
-        Share of the numbers that should lie in an interval around each prediction, if one is asked for.
-    explain : bool
-        Whether reasons for each prediction are asked for.
-    facts : dict
-        What is written to the log together with the rows.
-    """
-
-    rows: Sequence[Mapping[str, Any]]
-    where: Sequence[str]
-    labels: Sequence[Any] | None = None
-    ids: Sequence[str] | None = None
-    key: str | None = None
-    fingerprint: str = ""
+    rows: Sequence[Mapping[str, Any]]  # rows as they came; empty for labels
+    where: Sequence[str]  # what messages call each row
+    labels: Sequence[Any] | None = None  # labels to learn; None for predictions
+    ids: Sequence[str] | None = None  # names of rows that wait for their label, or of the labels' rows
+    key: str | None = None  # the idempotency key
+    fingerprint: str = ""  # tells requests with the same key apart
+    # Share of the numbers that should lie in an interval around each prediction, if one is asked for
     interval: float | None = None
-    explain: bool = False
-    facts: dict[str, Any] = field(default_factory=dict)
+    explain: bool = False  # whether reasons for each prediction are asked for
+    facts: dict[str, Any] = field(default_factory=dict)  # what is written to the log together with the rows
     cells: list[list[Any]] = field(default_factory=list)
     columns: Columns | None = None
     entry: Entry | None = None

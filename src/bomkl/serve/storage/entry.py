@@ -16,21 +16,11 @@ ROOT = bytes(_LINK_BYTES)
 
 @dataclass(frozen=True)
 class Place:
-    """A place in the log: just after an entry.
+    """A place in the log: just after an entry."""
 
-    Parameters
-    ----------
-    seq : int, default=0
-        Number of the entry.
-    rows : int, default=0
-        Rows in the log up to there.
-    digest : bytes
-        Checksum of the entry, and through it of all entries before.
-    """
-
-    seq: int = 0
-    rows: int = 0
-    digest: bytes = ROOT
+    seq: int = 0  # number of the entry
+    rows: int = 0  # rows in the log up to there
+    digest: bytes = ROOT  # checksum of the entry, and through it of all entries before
 
 
 @dataclass(frozen=True)

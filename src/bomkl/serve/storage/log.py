@@ -67,14 +67,8 @@ class _State:
 class Log:
     """The log of one data folder.
 
-    Parameters
-    ----------
-    folder : str
-        The data folder.
-    read_only : bool, default=False
-        Whether only reading is wanted: that works beside a running service.
-    checked : bool, default=True
-        Whether a damaged log is refused; `entries` checks in any case.
+    `read_only`: whether only reading is wanted: that works beside a running service. `checked`: whether a damaged log
+    is refused; `entries` checks in any case.
     """
 
     def __init__(self, folder: str, read_only: bool = False, checked: bool = True) -> None:

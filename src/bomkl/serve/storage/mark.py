@@ -17,11 +17,6 @@ class Mark:
 
     It is written after each commit, without waiting for the disk. So after a crash of the machine it may be old, but it
     is never ahead of the log.
-
-    Parameters
-    ----------
-    path : str
-        The file.
     """
 
     def __init__(self, path: str) -> None:

@@ -39,72 +39,43 @@ def _nothing() -> Float:
 
 @dataclass(frozen=True)
 class Layout:
-    """Which columns of numbers belong to which column of the table.
+    """Which columns of numbers belong to which column of the table."""
 
-    Parameters
-    ----------
-    owner : ndarray of shape (d + h,)
-        Column of the table of each of d columns that are predicted from each other and of h columns of zeros and ones;
-        -1 for columns not in use.
-    first : ndarray of shape (n_columns,)
-        First column of numbers of each column of the table; -1 for one that has columns of zeros and ones only.
-    d : int
-        Columns that are predicted from each other.
-    """
-
+    # (d + h,): column of the table of each of d columns that are predicted from each other and of h columns of zeros
+    # and ones; -1 for columns not in use
     owner: Places
+    # (n_columns,): first column of numbers of each column of the table; -1 for one that has columns of zeros and ones
+    # only
     first: Places
-    d: int
+    d: int  # columns that are predicted from each other
 
 
 @dataclass(frozen=True)
 class Filling:
-    """Sums over the rows since the first gap, and the predictions they make.
+    """Sums over the rows since the first gap, and the predictions they make."""
 
-    Parameters
-    ----------
-    rows : int
-        Rows since the first gap; 0 before it.
-    shift, total : ndarray of shape (d + h,)
-        The first of them, and the sums of differences from it over the closed groups.
-    products : ndarray of shape (d, d)
-        Sums of products of these differences.
-    mean : ndarray of shape (d + h,)
-        Of the closed groups.
-    deviation, precision : ndarray of shape (d,) and (d, d)
-        Of the closed groups, the precision in units of deviations.
-    latest, alike : ndarray of shape (2, n_columns) and (2, DEGREES, n_columns)
-        Sums of e s and of s s over cells that were there, in units of deviations: with e the error of a prediction, and
-        s what the value seen last, or that of the most similar row, differs from that prediction.
-    recent, recent_hidden : tuple of ndarray
-        Rows of the open group, after at least as many as neighbours are looked for in, and where they had gaps.
-    """
-
-    rows: int = 0
+    rows: int = 0  # rows since the first gap; 0 before it
+    # (d + h,): the first of them, and the sums of differences from it over the closed groups
     shift: Float = field(default_factory=_nothing)
     total: Float = field(default_factory=_nothing)
-    products: Float = field(default_factory=_nothing)
-    mean: Float = field(default_factory=_nothing)
+    products: Float = field(default_factory=_nothing)  # (d, d): sums of products of these differences
+    mean: Float = field(default_factory=_nothing)  # (d + h,): of the closed groups
+    # (d,) and (d, d): of the closed groups, the precision in units of deviations
     deviation: Float = field(default_factory=_nothing)
     precision: Float = field(default_factory=_nothing)
+    # (2, n_columns) and (2, DEGREES, n_columns): sums of e s and of s s over cells that were there, in units of
+    # deviations: with e the error of a prediction, and s what the value seen last, or that of the most similar row,
+    # differs from that prediction
     latest: Float = field(default_factory=_nothing)
     alike: Float = field(default_factory=_nothing)
+    # Rows of the open group, after at least as many as neighbours are looked for in, and where they had gaps
     recent: tuple[Float, ...] = ()
     recent_hidden: tuple[Mask, ...] = ()
 
     def fill(self, out: Float, hidden: Mask, layout: Layout, learned: Mask) -> Filling:
         """Fill gaps in place, row after row, and return what learning from the learned rows makes of this.
 
-        Parameters
-        ----------
-        out : ndarray of shape (n, d + h)
-            Rows.
-        hidden : ndarray of shape (n, n_columns)
-            Which cells of the table are gaps.
-        layout : Layout
-            Whose parts the columns of `out` are.
-        learned : ndarray of shape (n,)
-            Rows to learn from.
+        `hidden` (n, n_columns): which cells of the table are gaps. `layout`: whose parts the columns of `out` are.
         """
         holes: Mask = np.asarray(hidden.any(axis=1))
         now, begin = self, 0
@@ -302,30 +273,16 @@ class _Hidden:
 
 @dataclass(frozen=True)
 class _Predictions:
-    """Predictions of numbers at (at, column).
+    """Predictions of numbers at (at, column)."""
 
-    Parameters
-    ----------
-    at, column : ndarray of shape (n,)
-        Where.
-    linear, latest : ndarray of shape (n,)
-        By the other columns, and the value seen last.
-    base : ndarray of shape (n,)
-        Both, as far as each is to be trusted.
-    alike, degree : ndarray of shape (n,)
-        Value of the most similar row, and how similar it is.
-    blended : ndarray of shape (n,)
-        All three, as far as each is to be trusted.
-    """
-
-    at: Places
+    at: Places  # (n,)
     column: Places
-    linear: Float
+    linear: Float  # (n,): by the other columns, and the value seen last
     latest: Float
-    base: Float
-    alike: Float
+    base: Float  # (n,): both, as far as each is to be trusted
+    alike: Float  # (n,): value of the most similar row, and how similar it is
     degree: Places
-    blended: Float
+    blended: Float  # (n,): all three, as far as each is to be trusted
 
 
 def _last(parts: Sequence[Any], count: int) -> list[Any]:

@@ -18,19 +18,11 @@ _FAR = 1e6  # deviations
 
 @dataclass(frozen=True)
 class Neighbours:
-    """For some cells of a table, rows that have a value there; -1 where none of the recent rows has one.
+    """For some cells of a table, rows that have a value there; -1 where none of the recent rows has one."""
 
-    Parameters
-    ----------
-    latest, alike : ndarray of shape (n,)
-        The row learned last, and the one most like the row of the cell in its other columns.
-    degree : ndarray of shape (n,)
-        How much alike, from 0, the most.
-    """
-
-    latest: Places
+    latest: Places  # (n,): the row learned last, and the one most like the row of the cell in its other columns
     alike: Places
-    degree: Places
+    degree: Places  # (n,): how much alike, from 0, the most
 
 
 def neighbours(
@@ -41,16 +33,8 @@ def neighbours(
     Rows differ in a column by the distance of its values, in deviations and at most 1, and altogether by the mean of
     that over the columns that both have, that of the cell left out; rows without such a column differ by 1.
 
-    Parameters
-    ----------
-    rows, pool : ndarray of shape (n, n_columns) and (n_pool, n_columns)
-        One number for each column of the table, in deviations.
-    hidden, pool_hidden : ndarray of bool
-        Where they have gaps.
-    before : ndarray of shape (n,)
-        For each row, how many rows of the pool come before it.
-    row, column : ndarray of shape (n_cells,)
-        The cells.
+    `rows` (n, n_columns) and `pool` (n_pool, n_columns): one number for each column of the table, in deviations.
+    `before` (n,): for each row, how many rows of the pool come before it.
     """
     n_columns = rows.shape[1]
     places = before[:, None] - 1 - np.arange(RECENT)
