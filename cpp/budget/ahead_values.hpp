@@ -1,4 +1,4 @@
-// Kernel values of a line of rows with every expansion, for rules that look at them.
+// Kernel values of a line of rows with every expansion, and the scores they sum up to.
 //
 // They are laid out row by row, in the order of the list. What is learned meanwhile moves nothing: a support row that is
 // dropped leaves a gap, which each later row closes when its turn comes, and one that is added has its kernel values with the

@@ -1,8 +1,8 @@
 // The score of a line of rows under one expansion, kept right while support rows come and go.
 //
-// Kernel values lie as lines, one for each support row: in columns, which is the order in which they were computed, or by slot.
-// The sum is made as weighted_sum makes it, place j of the list going to lane j mod 16, with the rows of the line side by side
-// in each lane. Where the first of the list is dropped, all others move on by one place and so by one lane: the lanes stay as
+// Kernel values lie as lines, one for each support row, in columns: the order in which they were computed. The sum is made as
+// weighted_sum makes it, place j of the list going to lane j mod 16, with the rows of the line side by side in each lane. Where
+// the first of the list is dropped, all others move on by one place and so by one lane: the lanes stay as
 // they are, under other numbers, but for the one that began with the dropped row. The lanes are added up in pairs that are half
 // of them apart, which does not depend on the number with which one begins. So the rules that forget the oldest row sum one
 // lane of sixteen anew; where any other row is dropped, all.
@@ -19,25 +19,19 @@ public:
     // Kernel values of all places are there, in their order; there can be `most` columns.
     void begin(int places, int most) {
         columns_.count_to(places, most - places);
-        by_slot_ = summed_ = false;
+        summed_ = false;
         places_ = next_ = places;
         most_ = most;
     }
-    // Kernel values of all places are there, by slot.
-    void begin_by_slot(int places) {
-        by_slot_ = true;
-        summed_ = false;
-        places_ = places;
-    }
     // Whether there are columns left for all places of the list.
-    bool has_room_for(int places) const { return by_slot_ || places - places_ <= most_ - next_; }
+    bool has_room_for(int places) const { return places - places_ <= most_ - next_; }
 
     void coefs_changed() noexcept { summed_ = false; }
     // A place of the list was dropped. One that came since the last scores has no values yet.
     void dropped(int place) noexcept {
         if (place >= places_) return;
         --places_;
-        if (!by_slot_) columns_.erase(place);
+        columns_.erase(place);
         if (place > 0) return void(summed_ = false);
         stale_ |= 1u << first_lane_;
         first_lane_ = (first_lane_ + 1) % kLanes;
@@ -47,10 +41,10 @@ public:
     const T* scores(const Primitives<T>& primitives, const Expansion<T>& e, const T* values, Map&& map) {
         const int n = e.size(), had = places_;
         for (; places_ < n; ++places_) {
-            map(e.slots[places_], by_slot_ ? e.slots[places_] : next_);
-            if (!by_slot_) columns_.push_back(next_++);
+            map(e.slots[places_], next_);
+            columns_.push_back(next_++);
         }
-        const int* const lines = by_slot_ ? e.slots.data() : columns_.data();
+        const int* const lines = columns_.data();
         if (!summed_) {
             primitives.sum_line(e.coefs.data(), lines, n, values, lanes_);
             first_lane_ = 0;
@@ -81,7 +75,6 @@ private:
     alignas(64) T sums_[kLine<T>];
     List<int> columns_;  // of every place that has values
     int places_ = 0, next_ = 0, most_ = 0;
-    bool by_slot_ = false;
     int first_lane_ = 0;  // of place 0
     unsigned stale_ = 0;  // lanes that lost their first place
     bool summed_ = false;

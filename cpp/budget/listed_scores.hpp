@@ -2,15 +2,14 @@
 //
 // Rows are looked at ahead of their turn, a line of them at once. What the kernels are maps of is computed between the rows
 // of a line and every slot of the pool, slot by slot, with the rows of the line side by side: so a slot of a list is one
-// vector, wherever it lies. What is made of that depends on the rule: sums (AheadSums), or kernel values for those that look
-// at them (AheadValues).
+// vector, wherever it lies. Of that, kernel values are made for every list (AheadValues).
 //
 // Where a rule does not look at more than a sign or a margin, most scores need no double precision (RoughScores).
 //
-// A row or two are not worth that. They, and Python callables, gather from all slots what their lists need.
+// A row or two are not worth that, nor are rows of few entries. They, and Python callables, gather from all slots what their
+// lists need.
 #pragma once
 
-#include "budget/ahead_sums.hpp"
 #include "budget/ahead_values.hpp"
 #include "budget/called_values.hpp"
 #include "budget/oldest_scores.hpp"
@@ -27,8 +26,7 @@ public:
     using Base = BlockScores<T>;
 
     ListedScores(const Config& config, const Primitives<T>& primitives, KernelCallback<T> callback, State<T>& state)
-        : Base(config, primitives, state), called_(config, std::move(callback), state),
-          reads_values_(called_.any() || reads_values(config.learner)), used_(state.pool), sums_(prepared_, primitives, state),
+        : Base(config, primitives, state), called_(config, std::move(callback), state), used_(state.pool),
           values_(prepared_, primitives, state), oldest_(prepared_, primitives, state), values_of_(n_expansions_) {
         for (const PreparedKernel<T>& k : prepared_)
             if (k.kind != kCallable) needed_[int(k.source)] = true;
@@ -65,11 +63,9 @@ public:
         n_slots_ = std::size_t(state_.pool.n_tiles()) * kTile + (n + kTile - 1) / kTile * kTile;
         is_rough_ = false;
         if constexpr (sizeof(T) == 8)
-            if (may_be_rough_ && n >= kWorthALine) {
+            if (may_be_rough_ && n >= kWorthALine)
                 is_rough_ = rough_->begin_block(block_.rows(), n, used_.data(), n_threads, pause);
-                sums_.forget();
-            }
-        looks_ahead_ = !is_rough_ && n >= kWorthALine;
+        looks_ahead_ = !is_rough_ && n >= kWorthALine && !block_.rows().sparse;
         if (looks_ahead_) relate_lines(n_threads, pause);
         if (called_.any()) called_.begin_block(block_.rows().x, n, n_slots_);
     }
@@ -79,12 +75,6 @@ public:
         if (is_rough_) return score_roughly(t, f);
         if (!looks_ahead_) return gather_row(t, f);
         const int line = t / kLine<T>, r = t % kLine<T>;
-        if (!reads_values_) {
-            if (line != line_) sums_.begin(related_line(line));
-            line_ = line;
-            for (int e = 0; e < n_expansions_; ++e) f[e] = sums_.score(e, r);
-            return;
-        }
         if (line != line_ || !values_.hold()) values_.begin(related_line(line));
         line_ = line;
         for (int e = 0; e < n_expansions_; ++e) {
@@ -139,30 +129,24 @@ public:
     void support_added(int expansion, int slot, T coef) noexcept {
         if (is_rough_)
             rough_->added(expansion, slot, double(coef));
-        else if (reads_values_)
-            values_.added(expansion);
         else
-            sums_.added(expansion, slot);
+            values_.added(expansion);
     }
     void support_dropped(int expansion, int place, int slot, T coef) noexcept {
         if (is_rough_)
             rough_->dropped(expansion, slot, double(coef));
-        else if (reads_values_)
-            values_.dropped(expansion, place);
         else
-            sums_.dropped(expansion, place, slot);
+            values_.dropped(expansion, place);
         oldest_.dropped(expansion, place);
     }
     void coefs_changed(int expansion) noexcept {
         if (is_rough_) rough_->coefs_changed(expansion);
-        sums_.coefs_changed(expansion);
         oldest_.coefs_changed(expansion);
     }
 
     void row_changed(int slot) {
         this->tile_changed(slot / kTile);
         used_.row_changed(slot);
-        if (!reads_values_) sums_.make_room(state_.pool.n_tiles() * kTile);
         oldest_.row_changed(slot);
         if (rough_) rough_->row_changed(slot);
     }
@@ -172,19 +156,13 @@ public:
         is_rough_ = false;
         used_.forget();
         oldest_.forget();
-        sums_.forget();
         line_ = kNone;
     }
 
     // Row t has become support in this slot: the rows after it need to be related to it.
     void relate_new_row(int t, int slot) {
         if (is_rough_) return rough_->relate_new_row(t, slot);
-        if (t + 1 < block_.n() && looks_ahead_) {
-            if (!block_.rows().sparse)
-                relate_new_slot(t, slot);
-            else
-                relate_new_slot_by_row(t, slot);
-        }
+        if (t + 1 < block_.n() && looks_ahead_) relate_new_slot(t, slot);
         values_.row_related(slot, looks_ahead_ && (t + 1) / kLine<T> == line_ ? (t + 1) % kLine<T> : kLine<T>);
         called_.added(t, slot);
     }
@@ -232,53 +210,22 @@ private:
         for (int s = 0; s < kSources; ++s)
             if (needed_[s]) make_room(lines_[s], n_lines * n_slots_ * kLine<T>);
         nearest_.resize(n_lines);
-        const char* const inner = slots_of_inner_products();
         const std::vector<Tile<T>>& tiles = block_.tiles();
         const Rows<T>& rows = block_.rows();
         in_parallel((n_lines + 1) / 2, n_threads, double(n) * n_tiles * kTile * state_.pool.features(),
                     [&](int begin, int end) {
-                        for (int line = 2 * begin; line < std::min(2 * end, n_lines); line += rows.sparse ? 1 : 2) {
-                            const int first = line * kLine<T>, lines = rows.sparse ? 1 : 2;
+                        for (int line = 2 * begin; line < std::min(2 * end, n_lines); line += 2) {
+                            const int first = line * kLine<T>;
                             T* out[kSources];
                             for (int s = 0; s < kSources; ++s) out[s] = needed_[s] ? line_of(s, line) : nullptr;
-                            const int of_lines = std::min(lines * kLine<T>, n - first);
+                            const int of_lines = std::min(2 * kLine<T>, n - first);
                             nearest_[line] =
-                                rows.sparse ? relate_line_by_rows(first, of_lines, out)
-                                            : primitives_.relate_line(rows, first, of_lines,
-                                                                      tiles[first / kTile].x + first % kTile, views_.data(),
-                                                                      n_tiles, used_.data(), inner, out, n_slots_ * kLine<T>);
+                                primitives_.relate_line(rows, first, of_lines, tiles[first / kTile].x + first % kTile,
+                                                        views_.data(), n_tiles, used_.data(), out, n_slots_ * kLine<T>);
                             if (of_lines > kLine<T>) nearest_[line + 1] = nearest_[line];
                         }
                     },
                     pause);
-    }
-    // Of every slot, whether a kernel that has it is a map of inner products; null where most are.
-    const char* slots_of_inner_products() {
-        const auto maps_inner = [](const PreparedKernel<T>& k) { return k.source == Source::inner_product; };
-        if (2 * std::count_if(prepared_.begin(), prepared_.end(), maps_inner) > m_) return nullptr;
-        inner_.assign(views_.size() * kTile, 0);
-        for (int e = 0; e < n_expansions_; ++e)
-            if (maps_inner(prepared_[e % m_]))
-                for (const int slot : state_.expansions[e].slots) inner_[slot] = 1;
-        return inner_.data();
-    }
-    // Where rows have few entries: row by row, then turned round.
-    T relate_line_by_rows(int first, int n, T* const* out) const {
-        const int n_slots = int(views_.size()) * kTile;
-        std::vector<T> rows[kSources], of_row[kSources];
-        for (int s = 0; s < kSources; ++s)
-            if (out[s]) rows[s].resize(std::size_t(n) * n_slots);
-        std::vector<T> inner(n_slots);
-        for (int r = 0; r < n; ++r) {
-            this->inner_with_pool(block_.rows(), first + r, inner.data());
-            const SourcesOfRow from = relate_row(block_.rows(), first + r, inner.data(), of_row);
-            for (int s = 0; s < kSources; ++s)
-                if (out[s]) std::copy_n(from.of[s], n_slots, rows[s].begin() + std::size_t(r) * n_slots);
-        }
-        for (int s = 0; s < kSources; ++s)
-            if (out[s]) primitives_.turn_rows(rows[s].data(), n, n_slots, out[s]);
-        const std::vector<T>& squares = rows[int(Source::squared_distance)];
-        return squares.empty() ? T(0) : *std::min_element(squares.begin(), squares.end());
     }
     // The new row in this slot with the lines of the rows after it.
     void relate_new_slot(int t, int slot) {
@@ -288,37 +235,12 @@ private:
             const int first = line * kLine<T>;
             T* out[kSources];
             for (int s = 0; s < kSources; ++s) out[s] = needed_[s] ? line_of(s, line) + std::size_t(slot) * kLine<T> : nullptr;
-            comes_near(line, primitives_.relate_slot(
-                                 block_.rows(), first, std::max(0, t + 1 - first), std::min(kLine<T>, n - first),
-                                 block_.tiles()[first / kTile].x + first % kTile, views_[slot / kTile], slot % kTile, out));
+            nearest_[line] = std::min(nearest_[line], primitives_.relate_slot(block_.rows(), first, std::max(0, t + 1 - first),
+                                                                              std::min(kLine<T>, n - first),
+                                                                              block_.tiles()[first / kTile].x + first % kTile,
+                                                                              views_[slot / kTile], slot % kTile, out));
         }
     }
-    void relate_new_slot_by_row(int t, int slot) {
-        this->relate_to_later(t);
-        const int n = block_.n();
-        const std::vector<Tile<T>>& tiles = block_.tiles();
-        for (int q = (t + 1) / kTile; q < int(tiles.size()); ++q) {
-            alignas(64) T related[kSources][kTile];
-            const T* const inner = this->column_.data() + q * kTile;
-            T* out[kSources];
-            for (int s = 0; s < kSources; ++s) out[s] = needed_[s] && Source(s) != Source::inner_product ? related[s] : nullptr;
-            primitives_.relate(block_.rows(), t, tiles.data() + q, 1, inner, out);
-            const int begin = std::max(q * kTile, (t + 1) / kLine<T> * kLine<T>), end = std::min(n, (q + 1) * kTile);
-            for (int first = begin; first < end; first += kLine<T>) {
-                const int line = first / kLine<T>;
-                for (int s = 0; s < kSources; ++s)
-                    if (needed_[s])
-                        std::copy_n((out[s] ? out[s] : inner) + first % kTile, kLine<T>,
-                                    line_of(s, line) + std::size_t(slot) * kLine<T>);
-                const T* const squares = related[int(Source::squared_distance)];
-                if (out[int(Source::squared_distance)])
-                    for (int r = std::max(first, t + 1); r < std::min(n, first + kLine<T>); ++r)
-                        comes_near(line, squares[r % kTile]);
-            }
-        }
-    }
-    // A squared distance of a slot to a row of a line.
-    void comes_near(int line, T square) { nearest_[line] = std::min(nearest_[line], square); }
 
     SourcesOfRow relate_to_pool(int t) {
         this->refresh_views();
@@ -367,7 +289,6 @@ private:
     }
 
     CalledValues<T> called_;
-    const bool reads_values_;
     bool needed_[kSources] = {};  // which sources the kernels are maps of
     std::size_t n_slots_ = 0;     // room for all slots that there can be until the block is learned
 
@@ -375,11 +296,9 @@ private:
     bool may_be_rough_ = false, is_rough_ = false;  // for rows to come; for the block at hand
     bool looks_ahead_ = false;
     Buffer<T> lines_[kSources];  // of every line of the block and slot: the source, row beside row
-    int line_ = kNone;           // the line that sums_ or values_ are about
+    int line_ = kNone;           // the line that values_ are about
     std::vector<T> nearest_;     // of every line: no squared distance to a slot is less
     UsedColumns<T> used_;
-    std::vector<char> inner_;
-    AheadSums<T> sums_;
     AheadValues<T> values_;
     OldestScores<T> oldest_;
     std::vector<T*> values_of_;

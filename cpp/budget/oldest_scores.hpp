@@ -29,7 +29,7 @@ public:
             out[int(k.source)] = line;
             primitives_.relate_slot(of.rows(state_.pool.features()), 0, 0, of.n, of.columns.data(), tiles[slot / kTile],
                                     slot % kTile, out);
-            primitives_.map_listed(k, line, nullptr, 1, of.values.data() + std::size_t(column) * kLine<T>);
+            primitives_.map_lines(k, line, 1, of.values.data() + std::size_t(column) * kLine<T>);
         };
         return expansion.scale * double(of.sum.scores(primitives_, expansion, of.values.data(), map)[of.next]);
     }
@@ -98,7 +98,7 @@ private:
             related_.assign(expansion.slots.begin(), expansion.slots.end());
             related_source_ = k.source;
         }
-        primitives_.map_listed(k, lines_.data(), nullptr, size, of.values.data());
+        primitives_.map_lines(k, lines_.data(), size, of.values.data());
         of.sum.begin(size, most);
         of.n = n;
     }

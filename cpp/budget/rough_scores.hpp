@@ -78,7 +78,7 @@ public:
                             for (int s = 0; s < kSources; ++s) out[s] = needed_[s] ? line_of(s, line) : nullptr;
                             nearest_[line] =
                                 primitives_.relate_line(single_rows(), first, std::min(2 * kRows, n - first), columns_of(first),
-                                                        tiles_.data(), n_tiles, used, nullptr, out, n_slots_ * kRows);
+                                                        tiles_.data(), n_tiles, used, out, n_slots_ * kRows);
                             if (line + 1 < n_lines) nearest_[line + 1] = nearest_[line];
                         }
                     },

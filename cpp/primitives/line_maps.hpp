@@ -40,21 +40,6 @@ template <class T, int distance = 1>
     }
 }
 
-// Lines out of n rows of n_slots numbers each.
-template <class T>
-void turn_rows(const T* rows, int n, int n_slots, T* out) {
-    constexpr int W = Simd<T>::width;
-    for (int s = 0; s < n_slots; s += W)
-        for (int v = 0; v < kVectorsOfLine<T>; ++v) {
-            Vec<T> m[W];
-#pragma GCC unroll 16
-            for (int i = 0; i < W; ++i) m[i] = load<T>(rows + std::size_t(v * W + i < n ? v * W + i : 0) * n_slots + s);
-            transpose<T>(m);
-#pragma GCC unroll 16
-            for (int i = 0; i < W; ++i) store<T>(out + std::size_t(s + i) * kLine<T> + v * W, m[i]);
-        }
-}
-
 // Kernel values of a line with the slots of a list, from the kernel's source: values[row * stride + place in the list]. May
 // write up to a line behind the last of each row. False where all are zero.
 template <class T>
@@ -106,16 +91,15 @@ void map_column(const PreparedKernel<T>& k, const T* line, T* values, std::size_
     }
 }
 
-// Kernel values of a line, which lie as their source does: values[place] from lines[slot], or lines[place] where slots is null.
+// Kernel values of n lines, which lie as their source does.
 template <class T>
-void map_listed(const PreparedKernel<T>& k, const T* lines, const int* slots, int n, T* values) {
+void map_lines(const PreparedKernel<T>& k, const T* lines, int n, T* values) {
     constexpr int W = Simd<T>::width, V = kVectorsOfLine<T>, S = V < kStrip ? kStrip / V : 1, N = S * V;
     with_kernel(k.kind, [&](auto kernel) {
         for (int first = 0; first < n; first += S) {
             Vectors<T, N> part;
             BOMKL_SLOTS(i) {
-                const int place = first + i < n ? first + i : n - 1;
-                const T* const line = lines + std::size_t(slots ? slots[place] : place) * kLine<T>;
+                const T* const line = lines + std::size_t(first + i < n ? first + i : n - 1) * kLine<T>;
                 BOMKL_OF_LINE(v) part.v[i * V + v] = load<T>(line + v * W);
             }
             if constexpr (std::is_same_v<decltype(kernel), gaussian::Kernel>) {
@@ -135,41 +119,6 @@ void map_listed(const PreparedKernel<T>& k, const T* lines, const int* slots, in
             }
         }
     });
-}
-
-// Values of the first `depth` + 1 Gaussians of a chain, of listed slots: values[level][slot].
-template <class T, int depth>
-void map_chain_to(const PreparedKernel<T>* const* kernels, const T* lines, const int* slots, int n, T* const* values) {
-    constexpr int W = Simd<T>::width, V = kVectorsOfLine<T>, S = V < kStrip ? kStrip / V : 1, N = S * V;
-    static_assert(N == kStrip);
-    for (int first = 0; first < n; first += S) {
-        Strip<T> distance, value{};
-        std::size_t at[S];
-        BOMKL_SLOTS(i) {
-            at[i] = std::size_t(slots[first + i < n ? first + i : n - 1]) * kLine<T>;
-            BOMKL_OF_LINE(v) distance.v[i * V + v] = load<T>(lines + at[i] + v * W);
-        }
-        const auto keep = [&](T * to) __attribute__((always_inline)) {
-            BOMKL_SLOTS(i) BOMKL_OF_LINE(v) store<T>(to + at[i] + v * W, value.v[i * V + v]);
-        };
-        if (Simd<T>::any_less(distance.least(), broadcast<T>(kernels[0]->furthest)))
-            value = gaussian::Kernel::map(*kernels[0], distance);
-        keep(values[0]);
-#pragma GCC unroll 4
-        for (int level = 1; level <= depth; ++level) {
-            next_gaussian<T>(*kernels[level], distance, value);
-            keep(values[level]);
-        }
-    }
-}
-template <class T>
-void map_chain(const PreparedKernel<T>* const* kernels, int depth, const T* lines, const int* slots, int n, T* const* values) {
-    switch (depth) {
-        case 0: return map_chain_to<T, 0>(kernels, lines, slots, n, values);
-        case 1: return map_chain_to<T, 1>(kernels, lines, slots, n, values);
-        case 2: return map_chain_to<T, 2>(kernels, lines, slots, n, values);
-        default: return map_chain_to<T, 3>(kernels, lines, slots, n, values);
-    }
 }
 
 }  // namespace

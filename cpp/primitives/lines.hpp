@@ -35,7 +35,6 @@ struct SlotAt {
     int c;
     const T* x;
     std::size_t out;
-    std::size_t inner_out;  // the same for inner products
 };
 
 // Sources between L lines of rows, `first` on, whose features lie in columns of stride kTile, and S slots of dense rows, whose
@@ -69,7 +68,7 @@ template <class T, int L, int step, int S>
         for (int j = 0; j < rows.features; ++j) add_column(j);
     else
         for (; used; used &= used - 1) add_column(std::size_t(__builtin_ctzll(used)));
-    if (inner) BOMKL_SLOTS(i) BOMKL_OF_LINES(v) store<T>(inner + slots[i].inner_out + in_lines(v), sum[i][v]);
+    if (inner) BOMKL_SLOTS(i) BOMKL_OF_LINES(v) store<T>(inner + at(i, v), sum[i][v]);
     if (cosines) BOMKL_SLOTS(i)
     BOMKL_OF_LINES(v)
     store<T>(cosines + at(i, v),
@@ -120,10 +119,9 @@ T largest_in(const T* numbers, int n) {
 
 template <class T, int L>
 T relate_lines(const Rows<T>& rows, int first, int n, const T* columns, const Tile<T>* tiles, int n_tiles,
-               const std::uint64_t* used, const char* inner, T* const* out, std::size_t stride) {
+               const std::uint64_t* used, T* const* out, std::size_t stride) {
     constexpr int S = kSlots<T, L>;
     const T largest_norm = largest_in<T>(rows.norm + first, n);
-    const std::size_t spare = std::size_t(n_tiles) * kTile * kLine<T>;
     Vec<T> least = broadcast<T>(std::numeric_limits<T>::infinity());
     for (int q = 0; q < n_tiles; ++q) {
         const T bound = (largest_in<T>(tiles[q].norm, kTile) + largest_norm) * Simd<T>::cancellation;
@@ -131,10 +129,7 @@ T relate_lines(const Rows<T>& rows, int first, int n, const T* columns, const Ti
             SlotAt<T> slots[S];
             std::uint64_t used_by_any = 0;
             BOMKL_SLOTS(i) {
-                const std::size_t out_at = std::size_t(q * kTile + c + i) * kLine<T>;
-                // what nobody wants goes to one place, which stays in the nearest cache
-                const std::size_t inner_at = inner ? spare + (out_at - spare) * std::size_t(inner[q * kTile + c + i]) : out_at;
-                slots[i] = {tiles + q, c + i, tiles[q].x + c + i, out_at, inner_at};
+                slots[i] = {tiles + q, c + i, tiles[q].x + c + i, std::size_t(q * kTile + c + i) * kLine<T>};
                 used_by_any |= used[q * kTile + c + i];
             }
             least = Simd<T>::min(
@@ -145,15 +140,15 @@ T relate_lines(const Rows<T>& rows, int first, int n, const T* columns, const Ti
 }
 template <class T>
 T relate_line(const Rows<T>& rows, int first, int n, const T* columns, const Tile<T>* tiles, int n_tiles,
-              const std::uint64_t* used, const char* inner, T* const* out, std::size_t stride) {
-    return n > kLine<T> ? relate_lines<T, 2>(rows, first, n, columns, tiles, n_tiles, used, inner, out, stride)
-                        : relate_lines<T, 1>(rows, first, n, columns, tiles, n_tiles, used, inner, out, stride);
+              const std::uint64_t* used, T* const* out, std::size_t stride) {
+    return n > kLine<T> ? relate_lines<T, 2>(rows, first, n, columns, tiles, n_tiles, used, out, stride)
+                        : relate_lines<T, 1>(rows, first, n, columns, tiles, n_tiles, used, out, stride);
 }
 
 template <class T>
 T relate_slot(const Rows<T>& rows, int first, int begin, int end, const T* columns, const Tile<T>& tile, int c, T* const* out) {
     const T bound = (largest_in<T>(rows.norm + first + begin, end - begin) + tile.norm[c]) * Simd<T>::cancellation;
-    const SlotAt<T> slot[1] = {{&tile, c, tile.x + c, 0, 0}};
+    const SlotAt<T> slot[1] = {{&tile, c, tile.x + c, 0}};
     relate_slots<T, 1, kTile, 1>(rows, first, begin, end, columns, bound, slot, kAnyColumn, out, 0);
     T least = std::numeric_limits<T>::infinity();
     if (const T* const squares = out[int(Source::squared_distance)])
@@ -174,7 +169,7 @@ void relate_listed(const Rows<T>& rows, int n_rows, const T* columns, const Tile
             const int place = first + i < n ? first + i : n - 1;
             const unsigned slot = unsigned(listed[place]);
             slots[i] = {tiles + slot / kTile, int(slot % kTile), slot_rows + std::size_t(slot) * rows.features,
-                        std::size_t(place) * kLine<T>, std::size_t(place) * kLine<T>};
+                        std::size_t(place) * kLine<T>};
             used_by_any |= used[slot];
             const T norm = slots[i].tile->norm[slots[i].c];
             largest = norm > largest ? norm : largest;

@@ -105,30 +105,24 @@ struct Primitives {
     // sources of n rows, of one line or two, to n_tiles tiles of dense rows: out[source], null where it is not needed, and the
     // second line `stride` after it; `columns` has the features of the rows, with a stride of kTile, and may hold anything
     // where there are fewer rows than a line has; used: of every slot, a bit for each of its columns that is not zero, or
-    // kAnyColumn; inner: of every slot, whether its inner products are wanted, or null where all are; the line of the slot
-    // behind the last is then written, too
+    // kAnyColumn
     // returns the least squared distance, or something less
     T(*relate_line)
-    (const Rows<T>&, int first, int n, const T* columns, const Tile<T>*, int n_tiles, const std::uint64_t* used,
-     const char* inner, T* const* out, std::size_t stride);
+    (const Rows<T>&, int first, int n, const T* columns, const Tile<T>*, int n_tiles, const std::uint64_t* used, T* const* out,
+     std::size_t stride);
     // the same for slot c of one tile, for rows first + begin to first + end; the line of out[source] is that of `first`
     T (*relate_slot)(const Rows<T>&, int first, int begin, int end, const T* columns, const Tile<T>&, int c, T* const* out);
     // the same for listed slots, all rows: out[source] has their lines in the order of the list; slot_rows: the rows of all
     // slots once more, row after row, because a list would read a cache line of a tile for every number
     void (*relate_listed)(const Rows<T>&, int n_rows, const T* columns, const Tile<T>*, const T* slot_rows, const int* listed,
                           int n, const std::uint64_t* used, T* const* out);
-    // n rows of n_slots numbers, turned into lines
-    void (*turn_rows)(const T* rows, int n, int n_slots, T* out);
     // kernel values of listed slots from the kernel's source: values[row * stride + place]; up to a line more may be written;
     // false where all are zero
     bool (*map_line)(const PreparedKernel<T>&, const T* lines, const int* slots, int n, T* values, std::size_t stride);
     // the same for one slot
     void (*map_column)(const PreparedKernel<T>&, const T* line, T* values, std::size_t stride);
-    // kernel values of listed slots that stay lines: values[place], from lines[slot], or lines[place] where listed is null
-    void (*map_listed)(const PreparedKernel<T>&, const T* lines, const int* listed, int n, T* values);
-    // values of the first depth + 1 Gaussians of a chain (see Chains), of listed slots: values[level][slot]; depth is at most 3
-    void (*map_chain)(const PreparedKernel<T>* const* kernels, int depth, const T* lines, const int* listed, int n,
-                      T* const* values);
+    // kernel values of n lines, which stay lines
+    void (*map_lines)(const PreparedKernel<T>&, const T* lines, int n, T* values);
     // sums over a list of coef * value, the value of place j being line columns[j], as weighted_sum makes them: kLanes lines,
     // place j in lane j mod kLanes; one lane that goes on from what it is with the places first, first + kLanes ...; and all
     // lanes added up
