@@ -34,20 +34,20 @@ auto vector_of(const Array& array) {
 
 // Hands a vector's memory to NumPy without copying it.
 template <class T>
-auto to_numpy(std::vector<T> values, std::initializer_list<std::size_t> shape) {
+auto to_numpy(std::vector<T> values, const std::vector<std::size_t>& shape) {
     auto* owned = new std::vector<T>(std::move(values));
     nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-    return nb::ndarray<nb::numpy, T>(owned->data(), shape, owner);
+    return nb::ndarray<nb::numpy, T>(owned->data(), shape.size(), shape.data(), owner);
 }
 
 template <class T>
 auto to_numpy(std::vector<T> values) {
-    const std::size_t n = values.size();
-    return to_numpy(std::move(values), {n});
+    const std::vector<std::size_t> shape{values.size()};
+    return to_numpy(std::move(values), shape);
 }
 
 template <class T>
-auto copied(const T* data, std::initializer_list<std::size_t> shape) {
+auto copied(const T* data, const std::vector<std::size_t>& shape) {
     std::size_t size = 1;
     for (std::size_t n : shape) size *= n;
     return to_numpy(std::vector<T>(data, data + size), shape);

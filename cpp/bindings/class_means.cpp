@@ -1,5 +1,6 @@
 // The part of bomkl._core that learns the means of classes.
 #include "auto/components/class_means.hpp"
+#include "bindings/archive.hpp"
 #include "bindings/auto_arrays.hpp"
 
 #include <cmath>
@@ -39,59 +40,13 @@ auto learn(ClassMeans& model, In<double, 2> X, In<double, 1> y, In<double, 1> we
     return scores(model, X, y.data(), weight.data());
 }
 
-nb::dict learned_arrays(const ClassMeans& model) {
-    nb::dict found;
-    const CloudShape& shape = *model.shape;
-    const auto add = [&](const char* name, const std::vector<double>& values) { found[name] = to_numpy(values); };
-    add("counts", model.counts);
-    found["means"] = to_numpy(model.means, {model.classes(), model.columns()});
-    add("mean", model.mean);
-    add("total", model.total);
-    add("within", model.within);
-    add("origin", shape.origin);
-    add("per_unit", shape.per_unit);
-    add("axes", shape.axes);
-    add("factor", shape.factor);
-    add("between", {shape.between.begin(), shape.between.end()});
-    add("weights", {model.freedom, model.weights});
-    found["rows"] = model.rows;
-    found["look_at"] = model.look_at;
-    return found;
-}
-
-// From what `learned_arrays` gives.
-std::shared_ptr<ClassMeans> of_arrays(nb::dict arrays) {
-    const std::size_t d = named<double, 1>(arrays, "mean").size();
-    const auto means = named<double, 2>(arrays, "means");
-    const auto numbers = [&](const char* name, std::size_t size) {
-        const auto array = named<double, 1>(arrays, name);
-        require(array.size() == size, "the arrays of class means do not fit together");
-        return vector_of(array);
-    };
-    require(means.shape(1) == d, "the arrays of class means do not fit together");
-    auto shape = std::make_shared<CloudShape>();
-    shape->origin = numbers("origin", d), shape->per_unit = numbers("per_unit", d), shape->axes = numbers("axes", d);
-    shape->factor = numbers("factor", packed_size(d));
-    std::copy_n(numbers("between", kCloudShapes).begin(), kCloudShapes, shape->between.begin());
-    auto model = std::make_shared<ClassMeans>(d, 0);
-    model->counts = numbers("counts", means.shape(0)), model->means = vector_of(means);
-    model->mean = numbers("mean", d), model->total = numbers("total", d), model->within = numbers("within", packed_size(d));
-    const std::vector<double> weights = numbers("weights", 2);
-    model->freedom = weights[0], model->weights = weights[1];
-    model->rows = nb::cast<std::int64_t>(arrays["rows"]), model->look_at = nb::cast<std::int64_t>(arrays["look_at"]);
-    model->shape = std::move(shape);
-    model->derive();
-    return model;
-}
-
 }  // namespace
 
 void bind_class_means(nb::module_& m) {
-    nb::class_<ClassMeans>(m, "ClassMeans")
+    auto bound = nb::class_<ClassMeans>(m, "ClassMeans");
+    with_state<ClassMeans>(bound)
         .def(nb::init<std::size_t, std::size_t>(), "columns"_a, "classes"_a)
-        .def_static("of", &of_arrays, "arrays"_a)
         .def("fork", &forked<ClassMeans>)
-        .def_prop_ro("arrays", &learned_arrays)
         .def_prop_ro("columns", &ClassMeans::columns)
         .def_prop_ro("classes", &ClassMeans::classes)
         .def_prop_ro("rows", [](const ClassMeans& model) { return model.rows; })

@@ -1,4 +1,5 @@
 // The part of bomkl._core that owns what the components of a row model have learned.
+#include "bindings/archive.hpp"
 #include "bindings/auto_arrays.hpp"
 
 using namespace nanobind::literals;
@@ -35,45 +36,6 @@ Regression make_regression(In<double, 2> w, In<float, 3> P, In<double, 1> trace)
                 trace.size() == 2,
             "the arrays of a regression do not fit together");
     return {int(rank), int(tiles), int(w.shape(0)), w.data(), P.data(), trace.data()};
-}
-
-// Rows of the open block, as `open_block` gives them.
-void restore_block(Regression& r, nb::dict arrays, double unchecked) {
-    const auto rows = named<float, 2>(arrays, "rows"), U = named<float, 2>(arrays, "U");
-    const auto M = named<double, 2>(arrays, "M"), a = named<double, 2>(arrays, "a");
-    const auto c = named<double, 1>(arrays, "c");
-    const auto V = named<float, 3>(arrays, "V");
-    const std::size_t n = rows.shape(0), width = r.width();
-    require(n < kBlock && rows.shape(1) == width && U.shape(0) == n && U.shape(1) == width && M.shape(0) == n &&
-                M.shape(1) == n && c.size() == n && a.shape(0) == n && a.shape(1) == std::size_t(r.outputs()) &&
-                V.shape(0) == std::size_t(r.tiles()) && V.shape(1) == n && V.shape(2) == kTile && r.open() == 0,
-            "the rows of an open block do not fit the regression");
-    Component m = r.arrays();
-    std::copy_n(rows.data(), rows.size(), m.rows);
-    std::copy_n(U.data(), U.size(), m.U);
-    for (std::size_t s = 0; s < n; ++s) std::copy_n(M.data() + s * n, n, m.M + s * kBlock);
-    std::copy_n(c.data(), n, m.c);
-    std::copy_n(a.data(), a.size(), m.a);
-    for (std::size_t q = 0; q < V.shape(0); ++q) std::copy_n(V.data() + q * n * kTile, n * kTile, m.V + q * kBlock * kTile);
-    r.restore(int(n), unchecked);
-}
-
-nb::dict open_block(const Regression& r) {
-    const Component m = r.arrays();
-    const std::size_t n = std::size_t(r.open()), width = r.width();
-    std::vector<double> M(n * n);
-    for (std::size_t s = 0; s < n; ++s)
-        for (std::size_t t = s + 1; t < n; ++t) M[s * n + t] = m.M[s * kBlock + t];
-    std::vector<float> V;
-    for (int q = 0; q < m.tiles; ++q) V.insert(V.end(), m.V + q * kBlock * kTile, m.V + q * kBlock * kTile + n * kTile);
-    nb::dict out;
-    out["rows"] = copied(m.rows, {n, width});
-    out["U"] = copied(m.U, {n, width});
-    out["M"] = to_numpy(std::move(M), {n, n});
-    out["c"] = copied(m.c, {n});
-    out["a"] = copied(m.a, {n, std::size_t(m.outputs)});
-    out["V"] = to_numpy(std::move(V), {std::size_t(m.tiles), n, std::size_t(kTile)});
-    return out;
 }
 
 auto learn_features(Regression& r, In<float, 2> F, In<double, 2> y, In<double, 1> weight, Task task, double forget,
@@ -161,7 +123,8 @@ void bind_components(nb::module_& m) {
     nb::class_<Boosted>(m, "BoostedPart")
         .def_static("of", &make_boosted, "nodes"_a, "roots"_a, "outputs"_a, "values"_a, "base"_a)
         .def("scores", &score_boosted, "codes"_a);
-    nb::class_<Regression>(m, "NewtonRegression")
+    auto bound = nb::class_<Regression>(m, "NewtonRegression");
+    with_state<Regression>(bound)
         .def_static("of", &make_regression, "w"_a, "P"_a, "trace"_a)
         .def_prop_ro("rank", &Regression::rank)
         .def_prop_ro("open", &Regression::open)
@@ -181,8 +144,6 @@ void bind_components(nb::module_& m) {
             nb::rv_policy::automatic)
         .def_prop_ro(
             "trace", [](const Regression& r) { return copied(r.arrays().trace, {2}); }, nb::rv_policy::automatic)
-        .def("open_block", &open_block)
-        .def("restore", &restore_block, "open_block"_a, "unchecked"_a)
         .def("set_checked", &Regression::set_checked)
         .def(
             "set_covariance",

@@ -1,11 +1,10 @@
 // The part of bomkl._core that follows drift.
 #include "auto/drift/drift_experts.hpp"
+#include "bindings/archive.hpp"
 #include "bindings/auto_arrays.hpp"
 
 #include <nanobind/stl/pair.h>
-#include <nanobind/stl/vector.h>
 
-#include <string>
 #include <utility>
 
 using namespace nanobind::literals;
@@ -16,175 +15,14 @@ namespace {
 
 using namespace automatic;
 
-// What something is as a dict of plain values and arrays.
-class Saving {
-public:
-    nb::dict out;
-    static constexpr bool saving() { return true; }
-
-    template <class T>
-    void numbers(const char* name, const T* data, std::size_t n, double = 0) {
-        out[name] = to_numpy(std::vector<T>(data, data + n));
-    }
-    void labels(const char* name, const double* data, std::size_t n) { numbers(name, data, n); }
-    void count(const char* name, const std::uint64_t& value, std::uint64_t = 0) { out[name] = value; }
-    void integer(const char* name, const std::int64_t& value) { out[name] = value; }
-    void flag(const char* name, const bool& value) { out[name] = value; }
-    void integers(const char* name, const std::vector<int>& values) { out[name] = nb::cast(values); }
-
-    template <class T>
-    void part(const char* name, T& each) {
-        out[name] = saved(each);
-    }
-    template <class T>
-    void parts(const char* name, T& some) {
-        nb::list list;
-        for (auto& each : some) list.append(saved(each));
-        out[name] = list;
-    }
-    template <class T, class Make>
-    void optional(const char* name, std::optional<T>& each, Make&&) {
-        out[name] = each ? nb::object(saved(*each)) : nb::none();
-    }
-    void events(const char* name, std::vector<DriftEvent>& some, std::size_t, std::size_t) {
-        nb::list list;
-        for (DriftEvent& each : some) {
-            nb::dict event;
-            event["row"] = each.row;
-            event["age"] = each.age;
-            event["sudden"] = each.sudden;
-            event["strength"] = each.strength;
-            event["shifts"] = to_numpy(std::vector<double>(each.shifts));
-            event["weights"] = to_numpy(std::vector<double>(each.weights));
-            list.append(event);
-        }
-        out[name] = list;
-    }
-
-private:
-    template <class T>
-    static nb::dict saved(T& each) {
-        Saving inside;
-        each.archive(inside);
-        return inside.out;
-    }
-};
-
-// The way back: refuses what does not fit.
-class Loading {
-public:
-    Loading(nb::dict in, double classes) : in_(std::move(in)), classes_(classes) {}
-    static constexpr bool saving() { return false; }
-
-    template <class T>
-    void numbers(const char* name, T* data, std::size_t n, double low = -std::numeric_limits<double>::infinity()) {
-        In<T, 1> array;
-        check(name, nb::try_cast(value(name), array, false) && array.size() == n &&
-                        std::all_of(array.data(), array.data() + n, [&](T x) { return std::isfinite(x) && double(x) >= low; }));
-        std::copy_n(array.data(), n, data);
-    }
-    void labels(const char* name, double* data, std::size_t n) {
-        numbers(name, data, n);
-        check(name, classes_ == 0 ||
-                        std::all_of(data, data + n, [&](double y) { return y >= 0 && y < classes_ && y == std::floor(y); }));
-    }
-    void count(const char* name, std::uint64_t& number, std::uint64_t most = std::uint64_t(1) << 62) {
-        check(name, nb::try_cast(value(name), number, false) && number <= most);
-    }
-    void integer(const char* name, std::int64_t& number) {
-        check(name, nb::try_cast(value(name), number, false) && number >= 0 && number < std::int64_t(1) << 62);
-    }
-    void flag(const char* name, bool& value) { check(name, nb::try_cast(this->value(name), value, false)); }
-    void integers(const char* name, std::vector<int>& values) {
-        check(name, nb::try_cast(value(name), values, false) && values.size() <= 64 &&
-                        std::all_of(values.begin(), values.end(), [](int part) { return part >= 0; }));
-    }
-
-    template <class T>
-    void part(const char* name, T& each) {
-        load(name, value(name), each);
-    }
-    template <class T>
-    void parts(const char* name, T& some) {
-        nb::list list;
-        check(name, nb::try_cast(value(name), list, false) && list.size() == some.size());
-        for (std::size_t i = 0; i < some.size(); ++i) load(name, list[i], some[i]);
-    }
-    template <class T, class Make>
-    void optional(const char* name, std::optional<T>& each, Make&& make) {
-        each.reset();
-        if (value(name).is_none()) return;
-        make();
-        load(name, value(name), *each);
-    }
-    void events(const char* name, std::vector<DriftEvent>& some, std::size_t columns, std::size_t experts) {
-        nb::list list;
-        check(name, nb::try_cast(value(name), list, false) && list.size() <= 256);
-        for (nb::handle each : list) {
-            nb::dict event;
-            check(name, nb::try_cast(each, event, false));
-            Loading inside(event, classes_);
-            DriftEvent made{0, 0, false, 0, std::vector<double>(columns), std::vector<double>(experts)};
-            inside.integer("row", made.row);
-            inside.integer("age", made.age);
-            inside.flag("sudden", made.sudden);
-            inside.numbers("strength", &made.strength);
-            inside.numbers("shifts", made.shifts.data(), columns);
-            inside.numbers("weights", made.weights.data(), experts);
-            inside.end();
-            some.push_back(std::move(made));
-        }
-    }
-
-    void numbers(const char* name, double* number) {
-        check(name, nb::try_cast(value(name), *number, false) && std::isfinite(*number));
-    }
-
-    void end() { check("more than this version knows", in_.size() == taken_); }
-
-private:
-    nb::object value(const char* name) {
-        check(name, in_.contains(name));
-        if (std::find(names_.begin(), names_.end(), name) == names_.end()) {
-            names_.push_back(name);
-            ++taken_;
-        }
-        return in_[name];
-    }
-    template <class T>
-    void load(const char* name, nb::handle from, T& each) {
-        nb::dict dict;
-        check(name, nb::try_cast(from, dict, false));
-        Loading inside(dict, classes_);
-        each.archive(inside);
-        inside.end();
-    }
-    static void check(const char* name, bool holds) {
-        if (!holds) throw std::invalid_argument(std::string("The saved experts of drift are damaged: ") + name + ".");
-    }
-
-    nb::dict in_;
-    double classes_;
-    std::size_t taken_ = 0;
-    std::vector<std::string> names_;
-};
-
 std::shared_ptr<DriftExperts> make_experts(Task task, int classes, std::size_t columns, std::int64_t budget, std::uint64_t seed,
                                            std::int64_t seen) {
     require(classes >= 2 && columns > 0 && budget > 0 && seen >= 0, "experts of drift are for some columns and classes");
     return std::make_shared<DriftExperts>(task, classes, columns, budget, seed, seen);
 }
 
-nb::dict experts_state(DriftExperts& experts) {
-    Saving saving;
-    experts.archive(saving);
-    return saving.out;
-}
-
 void restore_experts(DriftExperts& experts, nb::dict state, int classes) {
-    Loading loading(state, is_regression(experts.task()) ? 0 : classes);
-    experts.archive(loading);
-    loading.end();
+    Loading::into(experts, std::move(state), "experts", is_regression(experts.task()) ? 0 : classes);
 }
 
 nb::list groups_of(DriftExperts& experts) {
@@ -192,10 +30,9 @@ nb::list groups_of(DriftExperts& experts) {
     for (DriftGroup& group : experts.groups()) {
         nb::list regressions;
         for (auto& each : group.regressions) regressions.append(nb::cast(each));
-        Saving rise;
-        group.rise.archive(rise);
         out.append(nb::make_tuple(group.parts, regressions,
-                                  group.combination ? nb::cast(group.combination) : nb::object(nb::none()), rise.out));
+                                  group.combination ? nb::cast(group.combination) : nb::object(nb::none()),
+                                  Saving::saved(group.rise)));
     }
     return out;
 }
@@ -214,9 +51,7 @@ void set_group(DriftExperts& experts, std::size_t g, std::vector<int> parts, nb:
         group.combination = nb::cast<std::shared_ptr<CombinationState>>(combination);
         require(std::size_t(group.combination->components) == group.parts.size(), "the combination does not fit its group");
     }
-    Loading loading(rise, 0);
-    group.rise.archive(loading);
-    loading.end();
+    Loading::into(group.rise, std::move(rise), "rise");
 }
 
 void set_stack(DriftExperts& experts, std::shared_ptr<CombinationState> stack) {
@@ -286,7 +121,7 @@ void bind_drift(nb::module_& m) {
                  const std::size_t outputs = std::size_t(experts.outputs()), n = scores.size() / outputs;
                  return to_numpy(std::move(scores), {n, outputs});
              })
-        .def("state", &experts_state)
+        .def("state", &Saving::saved<DriftExperts>)
         .def("restore", &restore_experts, "state"_a, "classes"_a)
         .def("fork", [](const DriftExperts& experts) { return std::make_shared<DriftExperts>(experts.fork()); })
         .def(

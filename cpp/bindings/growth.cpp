@@ -5,18 +5,12 @@
 #include <nanobind/stl/pair.h>
 
 #include "auto/growth/growing_trees.hpp"
+#include "bindings/archive.hpp"
 #include "bindings/auto_arrays.hpp"
 
 using namespace nanobind::literals;
 
 namespace bomkl {
-
-namespace automatic {
-struct GrowthState {  // what the model is, beside its coding, trees and network
-    static nb::dict arrays(const GrowthModel& model);
-    static void restore(GrowthModel& model, nb::dict arrays);
-};
-}  // namespace automatic
 
 namespace {
 
@@ -135,73 +129,6 @@ auto grow(const GrowthModel& model, std::size_t rows, int outputs, Task task, co
 
 }  // namespace
 
-nb::dict automatic::GrowthState::arrays(const GrowthModel& model) {
-    const HashSample& sample = model.sample_;
-    const std::size_t n = sample.size(), d = sample.columns();
-    std::vector<std::uint8_t> codes(n * d);
-    std::vector<float> y(n), weight(n);
-    std::vector<std::uint32_t> hash(n);
-    for (std::size_t i = 0; i < n; ++i) {
-        std::copy_n(sample.codes_of(i), d, codes.data() + i * d);
-        y[i] = float(sample.y_of(i)), weight[i] = float(sample.weight_of(i)), hash[i] = sample.hash_of(i);
-    }
-    std::vector<double> w, known, gains;
-    for (const GrowthStack& each : model.stacks_) {
-        w.insert(w.end(), each.w.begin(), each.w.end());
-        known.insert(known.end(), each.known.begin(), each.known.end());
-    }
-    for (const Gains& each : model.gains_) gains.insert(gains.end(), each.begin(), each.end());
-    const StackRows& waiting = model.waiting_;
-    const std::size_t outputs = std::size_t(model.outputs_), inputs = std::size_t(kInputs), waits = waiting.size();
-    nb::dict out;
-    out["codes"] = to_numpy(std::move(codes), {n, d});
-    out["y"] = to_numpy(std::move(y));
-    out["weight"] = to_numpy(std::move(weight));
-    out["hash"] = to_numpy(std::move(hash));
-    out["open_codes"] = to_numpy(model.open_.codes, {model.open_.y.size(), d});
-    out["open_y"] = to_numpy(model.open_.y);
-    out["open_weight"] = to_numpy(model.open_.weight);
-    out["waiting_scores"] = to_numpy(waiting.S, {waits, inputs, outputs});
-    out["waiting_y"] = to_numpy(waiting.y, {waits, outputs});
-    out["waiting_weight"] = to_numpy(waiting.weight);
-    out["stack_w"] = to_numpy(std::move(w), {std::size_t(3), inputs});
-    out["stack_known"] = to_numpy(std::move(known), {std::size_t(3), inputs, inputs});
-    out["gains"] = to_numpy(std::move(gains), {std::size_t(2), std::size_t(4)});
-    out["hedge"] = to_numpy(std::vector<double>(model.hedge_.begin(), model.hedge_.end()));
-    return out;
-}
-
-// Raises where shapes do not fit together; whoever calls has looked at the numbers.
-void automatic::GrowthState::restore(GrowthModel& model, nb::dict arrays) {
-    const auto codes = named<std::uint8_t, 2>(arrays, "codes"), open_codes = named<std::uint8_t, 2>(arrays, "open_codes");
-    const auto y = named<float, 1>(arrays, "y"), weight = named<float, 1>(arrays, "weight");
-    const auto hash = named<std::uint32_t, 1>(arrays, "hash");
-    const auto open_y = named<double, 1>(arrays, "open_y"), open_weight = named<double, 1>(arrays, "open_weight");
-    const auto S = named<double, 3>(arrays, "waiting_scores");
-    const auto waiting_y = named<double, 2>(arrays, "waiting_y");
-    const auto waiting_weight = named<double, 1>(arrays, "waiting_weight");
-    const auto w = named<double, 2>(arrays, "stack_w"), gains = named<double, 2>(arrays, "gains");
-    const auto known = named<double, 3>(arrays, "stack_known");
-    const auto hedge = named<double, 1>(arrays, "hedge");
-    const std::size_t n = codes.shape(0), d = model.columns(), open = open_y.size(), waits = waiting_weight.size(),
-                      outputs = std::size_t(model.outputs_), inputs = std::size_t(kInputs);
-    require(codes.shape(1) == d && y.size() == n && weight.size() == n && hash.size() == n && open_codes.shape(0) == open &&
-                open_codes.shape(1) == d && open_weight.size() == open && open < std::size_t(GrowthModel::kBlock) &&
-                S.shape(0) == waits && S.shape(1) == inputs && S.shape(2) == outputs && waiting_y.shape(0) == waits &&
-                waiting_y.shape(1) == outputs && waits <= open && w.size() == 3 * inputs &&
-                known.size() == 3 * inputs * inputs && gains.size() == 8 && hedge.size() == 3,
-            "the arrays of growth do not fit together");
-    for (std::size_t i = 0; i < n; ++i) model.sample_.put(codes.data() + i * d, y.data()[i], weight.data()[i], hash.data()[i]);
-    model.open_ = {d, vector_of(open_codes), vector_of(open_y), vector_of(open_weight)};
-    model.waiting_ = {model.outputs_, vector_of(S), vector_of(waiting_y), vector_of(waiting_weight)};
-    for (std::size_t i = 0; i < 3; ++i) {
-        std::copy_n(w.data() + i * inputs, inputs, model.stacks_[i].w.begin());
-        std::copy_n(known.data() + i * inputs * inputs, inputs * inputs, model.stacks_[i].known.begin());
-        model.hedge_[i] = hedge.data()[i];
-    }
-    for (std::size_t i = 0; i < 2; ++i) std::copy_n(gains.data() + 4 * i, 4, model.gains_[i].begin());
-}
-
 void bind_growth(nb::module_& m) {
     nb::class_<GrowingTrees>(m, "GrowingTrees")
         .def(
@@ -210,7 +137,8 @@ void bind_growth(nb::module_& m) {
         .def_prop_ro("share", &GrowingTrees::share)
         .def_prop_ro("nbytes", &GrowingTrees::bytes)
         .def("result", [](const GrowingTrees& growing) { return arrays_of(growing.result()); });
-    nb::class_<GrowthModel>(m, "GrowthModel")
+    auto bound = nb::class_<GrowthModel>(m, "GrowthModel");
+    with_state<GrowthModel>(bound)
         .def_static("of", &make_growth, "cuts"_a, "starts"_a, "centre"_a, "spread"_a, "outputs"_a, "task"_a, "seed"_a)
         .def("score_and_learn", &learn<double>, "X"_a, "y"_a, "weight"_a, "said"_a, "seen"_a)
         .def("score_and_learn_codes", &learn<std::uint8_t>, "codes"_a, "y"_a, "weight"_a, "said"_a, "seen"_a)
@@ -248,15 +176,14 @@ void bind_growth(nb::module_& m) {
         .def_prop_ro("weights", [](const GrowthModel& model) { return model.stack().w; })
         .def_prop_ro("share", &GrowthModel::share)
         .def_prop_ro("rows", [](const GrowthModel& model) { return model.sample().size(); })
+        .def_prop_ro("open", &GrowthModel::open)
         .def_prop_rw(
             "limit", [](const GrowthModel& model) { return model.sample().limit(); },
             [](GrowthModel& model, std::uint32_t limit) { model.sample().restore(limit); })
         .def_prop_ro("nbytes", &GrowthModel::bytes)
         .def("fork", [](const GrowthModel& model) { return model; })
         .def(
-            "__deepcopy__", [](const GrowthModel& model, nb::object) { return model.apart(); }, "memo"_a)
-        .def("arrays", &GrowthState::arrays)
-        .def("restore", &GrowthState::restore, "arrays"_a);
+            "__deepcopy__", [](const GrowthModel& model, nb::object) { return model.apart(); }, "memo"_a);
 }
 
 }  // namespace bomkl

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "auto/components/regression.hpp"
+#include "bindings/archive.hpp"
 #include "bindings/auto_arrays.hpp"
 
 using namespace nanobind::literals;
@@ -76,67 +77,11 @@ auto score(const Network& network, In<std::uint8_t, 2> codes) {
     return to_numpy(std::move(scores), {n, outputs});
 }
 
-// Numbers of all layers, one layer after another, row after row.
-template <class Put>
-void each_number(const std::array<NetworkLayer, 3>& layers, Put&& put) {
-    std::size_t at = 0;
-    for (std::size_t l = 0; l < layers.size(); ++l)
-        for (int i = 0; i <= layers[l].from; ++i)
-            for (int k = 0; k < layers[l].to; ++k) put(l, layers[l].place(i, k), at++);
-}
-
-std::size_t numbers_of(const std::array<NetworkLayer, 3>& layers) {
-    std::size_t count = 0;
-    for (const NetworkLayer& layer : layers) count += std::size_t(layer.from + 1) * std::size_t(layer.to);
-    return count;
-}
-
-nb::dict arrays(const Network& network) {
-    const auto flat = [&](Buffer<float> NetworkLayer::*of) {
-        std::vector<float> numbers(numbers_of(network.layers()));
-        each_number(network.layers(), [&](std::size_t l, std::size_t place, std::size_t at) {
-            numbers[at] = (network.layers()[l].*of).data()[place];
-        });
-        return to_numpy(std::move(numbers));
-    };
-    nb::dict made;
-    made["values"] = to_numpy(network.values(), {network.columns(), std::size_t(256)});
-    made["weights"] = flat(&NetworkLayer::weights);
-    made["means"] = flat(&NetworkLayer::means);
-    made["squares"] = flat(&NetworkLayer::squares);
-    const CodedRows& open = network.open();
-    made["codes"] = to_numpy(open.codes, {open.y.size(), open.columns});
-    made["y"] = to_numpy(open.y);
-    made["weight"] = to_numpy(open.weight);
-    return made;
-}
-
-void restore(Network& network, In<float, 1> weights, In<float, 1> means, In<float, 1> squares, std::uint64_t steps,
-             In<std::uint8_t, 2> codes, In<double, 1> y, In<double, 1> weight) {
-    const CodedView open = checked_view(network, codes, y, weight);
-    std::array<NetworkLayer, 3> layers = network.layers();
-    const std::size_t count = numbers_of(layers);
-    require(weights.size() == count && means.size() == count && squares.size() == count && open.rows < Network::kNewRows,
-            "the arrays of a network do not fit together");
-    for (std::size_t i = 0; i < count; ++i)
-        require(std::isfinite(weights.data()[i]) && std::isfinite(means.data()[i]) && std::isfinite(squares.data()[i]) &&
-                    squares.data()[i] >= 0,
-                "the numbers of a network are out of range");
-    each_number(layers, [&](std::size_t l, std::size_t place, std::size_t at) {
-        layers[l].weights.data()[place] = weights.data()[at];
-        layers[l].means.data()[place] = means.data()[at];
-        layers[l].squares.data()[place] = squares.data()[at];
-    });
-    network.restore(
-        std::move(layers), steps,
-        {network.columns(), std::vector<std::uint8_t>(open.codes, open.codes + open.rows * network.columns()),
-         std::vector<double>(open.y, open.y + open.rows), std::vector<double>(open.weight, open.weight + open.rows)});
-}
-
 }  // namespace
 
 void bind_network(nb::module_& m) {
-    nb::class_<Network>(m, "Network")
+    auto bound = nb::class_<Network>(m, "Network");
+    with_state<Network>(bound)
         .def_static("of", &make_network, "values"_a, "outputs"_a, "task"_a, "seed"_a)
         .def("score_and_learn", &learn, "codes"_a, "y"_a, "weight"_a, "seen"_a, "sample"_a.none())
         .def("rehearse", &rehearse, "codes"_a, "y"_a, "weight"_a)
@@ -145,8 +90,12 @@ void bind_network(nb::module_& m) {
         .def("fork", [](const Network& network) { return network; })
         .def(
             "__deepcopy__", [](const Network& network, nb::object) { return network; }, "memo"_a)
-        .def("arrays", &arrays)
-        .def("restore", &restore, "weights"_a, "means"_a, "squares"_a, "steps"_a, "codes"_a, "y"_a, "weight"_a)
+        .def_prop_ro(
+            "values",
+            [](const Network& network) {
+                return to_numpy(network.values(), {network.columns(), std::size_t(256)});
+            },
+            nb::rv_policy::move)
         .def_prop_ro("outputs", &Network::outputs)
         .def_prop_ro("steps", &Network::steps)
         .def_prop_ro("open", [](const Network& network) { return network.open().y.size(); })

@@ -57,7 +57,7 @@ def test_the_sample_has_the_rows_of_least_hash_in_their_order():
             core.keep_at_most(160)
             limit = np.sort(expected[kept])[160 - 10 - 1]
             kept = kept[expected[kept] <= limit]
-        arrays = core.arrays()
+        arrays = core.state()
         assert_array_equal(arrays["hash"], expected[kept])
         assert_array_equal(arrays["codes"], CODING(X)[kept])
         assert_array_equal(arrays["y"], y[kept])
@@ -126,7 +126,7 @@ def test_dropping_trees_that_never_took_part_changes_nothing():
     core.score_and_learn(X[:320], y[:320], WEIGHT[:320], np.zeros((320, 1)), 0)
     core.set_network(Network.of(code_values(CODING, COLUMNS), 1, int(Task.BINARY), SEED), core.rows, 0, 32)
     core.score_and_learn(X[320:640], y[320:640], WEIGHT[320:640], np.zeros((320, 1)), 320)
-    before = core.arrays()
+    before = core.state()
     core.drop_trees()
-    for name, value in core.arrays().items():
+    for name, value in core.state().items():
         assert_array_equal(value, before[name], err_msg=name)

@@ -70,7 +70,7 @@ class TestClassMeans:
 
     def test_sums_are_those_of_all_rows(self):
         weight = np.random.default_rng(1).choice([0.5, 1.0, 3.0], 400)
-        found = self.learned(weight).core.arrays
+        found = self.learned(weight).core.state()
         within = np.zeros((12, 12))
         for k in range(9):
             rows, own = self.X[self.y == k], weight[self.y == k]

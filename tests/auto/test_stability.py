@@ -5,7 +5,7 @@ import pytest
 from tests.slow import slow_but
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor
-from bomkl._core import NewtonRegression, NotFiniteError
+from bomkl._core import NotFiniteError
 from bomkl.auto.components.combination import Combination
 from bomkl.auto.components.component import NewtonComponent
 from bomkl.auto.components.newton import fitted_regression, repair
@@ -108,7 +108,7 @@ def test_covariances_of_the_combination_are_symmetric_to_the_bit():
 def test_a_healthy_covariance_is_left_alone():
     regression = fitted_regression(np.zeros((3, 1)), np.diag([1.0, 2.0, 0.01]), 64, 1.0)
     before = regression.P
-    regression.restore(regression.open_block(), 1e9)
+    regression.restore(regression.state() | {"unchecked": 1e9}, "regression")
     repair(regression)
     np.testing.assert_array_equal(regression.P, before)
     assert regression.unchecked == 0
@@ -119,8 +119,8 @@ def test_a_score_that_is_not_finite_is_an_error_and_changes_nothing(learn):
     model = AutoMKLRegressor(30, random_state=0).partial_fit(X[:100], NUMBERS[:100])
     first, *others = model._learner.leader.components
     known = first.regression
-    huge = NewtonRegression.of(np.full_like(known.w, 1e308), known.P, known.trace)
-    huge.restore(known.open_block(), 0.0)
+    huge = known.fork()
+    huge.restore(known.state() | {"w": np.full_like(known.w, 1e308)}, "regression")
     model._learner.leader.components = [first.at(huge), *others]
     before = model.__getstate__()
     with pytest.raises(NotFiniteError, match="not finite"):

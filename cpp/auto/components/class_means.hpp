@@ -13,6 +13,8 @@
 #include <memory>
 #include <vector>
 
+#include "auto/limits.hpp"
+
 namespace bomkl::automatic {
 
 inline constexpr int kCloudShapes = 2;
@@ -125,13 +127,31 @@ public:
             place(k);
     }
 
-    // Makes what is derived from the arrays below.
-    void derive() {
-        for (int s = 0; s < kCloudShapes; ++s) {
-            centres_[s].resize(means.size());
-            clouds_[s].resize(counts.size());
-        }
-        for (std::size_t k = 0; k < counts.size(); ++k) place(k);
+    template <class Archive>
+    void archive(Archive& a) {
+        const std::size_t d = columns_, packed = packed_size(d);
+        CloudShape form = *shape;
+        a.array("counts", counts, {kAnyLength}, kSums);
+        a.array("means", means, {classes(), d});
+        a.array("mean", mean, {d});
+        a.array("total", total, {d}, kSums);
+        a.array("within", within, {packed});
+        a.array("origin", form.origin, {d});
+        a.array("per_unit", form.per_unit, {d}, kReciprocals);
+        a.array("axes", form.axes, {d}, kSizes);
+        a.array("factor", form.factor, {packed});
+        std::vector<double> between(form.between.begin(), form.between.end()), sums{freedom, weights};
+        a.array("between", between, {std::size_t(kCloudShapes)}, kSizes);
+        a.array("weights", sums, {2}, kSums);
+        a.integer("rows", rows);
+        a.integer("look_at", look_at, 1);
+        for (std::size_t j = 0; j < d; ++j)
+            a.require("factor", form.factor[packed_row(j) + j] > 0, "one whose diagonal is positive");
+        if (a.saving()) return;
+        std::copy_n(between.begin(), kCloudShapes, form.between.begin());
+        freedom = sums[0], weights = sums[1];
+        shape = std::make_shared<CloudShape>(std::move(form));
+        derive();
     }
 
     std::vector<double> counts, means;   // of the classes: weight of the rows, and (classes, columns)
@@ -142,6 +162,15 @@ public:
     std::shared_ptr<const CloudShape> shape;
 
 private:
+    // Makes what is derived from these.
+    void derive() {
+        for (int s = 0; s < kCloudShapes; ++s) {
+            centres_[s].resize(means.size());
+            clouds_[s].resize(counts.size());
+        }
+        for (std::size_t k = 0; k < counts.size(); ++k) place(k);
+    }
+
     struct Cloud {
         double width = 1, squared = 0, constant = 0;
     };

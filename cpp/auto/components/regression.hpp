@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "auto/components/newton.hpp"
+#include "auto/limits.hpp"
 
 namespace bomkl::automatic {
 
@@ -63,10 +64,41 @@ public:
     }
     Component arrays() const { return const_cast<Regression*>(this)->arrays(); }
 
-    // Goes on with rows that are in the arrays already.
-    void restore(int open, double unchecked) {
-        open_ = open;
-        unchecked_ = unchecked;
+    // All that it has learned; of the open block, the rows that are there.
+    template <class Archive>
+    void archive(Archive& a) {
+        const std::size_t o = outputs_, d = width(), r = rank_, q = tiles_;
+        std::vector<double> w(posterior_->w), trace(trace_.begin(), trace_.end()), M, c, steps;
+        std::vector<float> P(posterior_->P.data(), posterior_->P.data() + posterior_->P.size()), rows, U, V;
+        const Component m = arrays();
+        const auto n_open = a.saving() ? std::size_t(open_) : 0;
+        rows.assign(m.rows, m.rows + n_open * d), U.assign(m.U, m.U + n_open * d);
+        c.assign(m.c, m.c + n_open), steps.assign(m.a, m.a + n_open * o);
+        for (std::size_t s = 0; s < n_open; ++s)
+            for (std::size_t t = 0; t < n_open; ++t) M.push_back(t > s ? m.M[s * kBlock + t] : 0.0);
+        for (std::size_t i = 0; i < q; ++i) V.insert(V.end(), m.V + i * kBlock * kTile, m.V + (i * kBlock + n_open) * kTile);
+        a.array("w", w, {o, d});
+        a.array("P", P, {q, r, std::size_t(kTile)});
+        a.array("trace", trace, {2});
+        a.number("unchecked", unchecked_, kSums);
+        a.array("rows", rows, {kAnyLength, d});
+        const std::size_t n = rows.size() / d;
+        a.require("rows", n < std::size_t(kBlock), "those of less than a block");
+        a.array("U", U, {n, d});
+        a.array("M", M, {n, n});
+        a.array("c", c, {n});
+        a.array("a", steps, {n, o});
+        a.array("V", V, {q, n, std::size_t(kTile)});
+        if (a.saving()) return;
+        Regression made(rank_, tiles_, outputs_, w.data(), P.data(), trace.data());
+        Component to = made.arrays();
+        std::copy(rows.begin(), rows.end(), to.rows), std::copy(U.begin(), U.end(), to.U);
+        std::copy(c.begin(), c.end(), to.c), std::copy(steps.begin(), steps.end(), to.a);
+        for (std::size_t s = 0; s < n; ++s) std::copy_n(M.data() + s * n, n, to.M + s * kBlock);
+        for (std::size_t i = 0; i < q; ++i) std::copy_n(V.data() + i * n * kTile, n * kTile, to.V + i * kBlock * kTile);
+        made.open_ = int(n);
+        made.unchecked_ = unchecked_;
+        *this = std::move(made);
     }
 
     void set_covariance(const float* P, double trace) {

@@ -39,6 +39,7 @@ public:
           sample_(coding_->starts.size() - 1, seed), open_{sample_.columns(), {}, {}, {}}, waiting_{outputs, {}, {}, {}} {}
 
     std::size_t columns() const { return sample_.columns(); }
+    std::size_t open() const { return open_.y.size(); }  // rows since the last multiple of 32
     int outputs() const { return outputs_; }
     Task task() const { return task_; }
     HashSample& sample() { return sample_; }
@@ -152,7 +153,40 @@ public:
         return S;
     }
 
-    friend struct GrowthState;
+    // What it is beside its coding, trees and network.
+    template <class Archive>
+    void archive(Archive& a) {
+        const std::size_t K = std::size_t(outputs_), n = kInputs, stacks = stacks_.size();
+        const Limits targets = is_regression(task_) ? kScaled : Limits{0.0, std::max(outputs_, 2) - 1.0};
+        sample_.archive(a, targets);
+        a.array("open_codes", open_.codes, {kAnyLength, columns()});
+        const std::size_t open = open_.codes.size() / columns();
+        a.require("open_codes", open < std::size_t(kBlock), "those of less than a block");
+        a.array("open_y", open_.y, {open}, targets);
+        a.array("open_weight", open_.weight, {open}, kSums);
+        a.array("waiting_scores", waiting_.S, {kAnyLength, n, K}, kScaled);
+        const std::size_t waits = waiting_.S.size() / (n * K);
+        a.require("waiting_scores", waits <= open, "of no more rows than those of the open block");
+        a.array("waiting_y", waiting_.y, {waits, K}, kScaled);
+        a.array("waiting_weight", waiting_.weight, {waits}, kSums);
+        std::vector<double> w, known, gains, hedge(hedge_.begin(), hedge_.end());
+        for (const GrowthStack& each : stacks_) {
+            w.insert(w.end(), each.w.begin(), each.w.end());
+            known.insert(known.end(), each.known.begin(), each.known.end());
+        }
+        for (const Gains& each : gains_) gains.insert(gains.end(), each.begin(), each.end());
+        a.array("stack_w", w, {stacks, n}, kStackWeights);
+        a.array("stack_known", known, {stacks, n, n});
+        a.array("gains", gains, {gains_.size(), gains_[0].size()});
+        a.array("hedge", hedge, {hedge_.size()});
+        if (a.saving()) return;
+        for (std::size_t i = 0; i < stacks; ++i) {
+            std::copy_n(w.data() + i * n, n, stacks_[i].w.begin());
+            std::copy_n(known.data() + i * n * n, n * n, stacks_[i].known.begin());
+        }
+        for (std::size_t i = 0; i < gains_.size(); ++i) std::copy_n(gains.data() + 4 * i, 4, gains_[i].begin());
+        std::copy_n(hedge.begin(), hedge_.size(), hedge_.begin());
+    }
 
 private:
     static constexpr double kClip = 10.0;       // scores beyond it say no more to the stack

@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "auto/limits.hpp"
 #include "primitives/philox.hpp"
 
 namespace bomkl::automatic {
@@ -73,6 +74,25 @@ public:
     }
 
     void restore(std::uint32_t limit) { limit_ = limit; }
+
+    template <class Archive>
+    void archive(Archive& a, Limits targets) {
+        const std::size_t n = a.saving() ? size_ : 0;
+        std::vector<std::uint8_t> codes(n * columns_);
+        std::vector<float> y(n), weight(n);
+        std::vector<std::uint32_t> hash(n);
+        for (std::size_t i = 0; i < n; ++i) {
+            std::copy_n(codes_of(i), columns_, codes.begin() + std::ptrdiff_t(i * columns_));
+            y[i] = float(y_of(i)), weight[i] = float(weight_of(i)), hash[i] = hash_of(i);
+        }
+        a.array("codes", codes, {kAnyLength, columns_});
+        const std::size_t rows = codes.size() / columns_;
+        a.array("y", y, {rows}, targets);
+        a.array("weight", weight, {rows}, kSums);
+        a.array("hash", hash, {rows});
+        if (!a.saving())
+            for (std::size_t i = 0; i < rows; ++i) put(codes.data() + i * columns_, y[i], weight[i], hash[i]);
+    }
 
     // A copy that may go on at the same time as this one.
     HashSample apart() const {

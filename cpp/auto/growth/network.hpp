@@ -17,6 +17,7 @@
 
 #include "auto/components/losses.hpp"
 #include "auto/components/products.hpp"
+#include "auto/limits.hpp"
 #include "auto/trees/stream_sample.hpp"
 #include "primitives/buffer.hpp"
 
@@ -84,11 +85,27 @@ public:
         return size;
     }
 
-    // Goes on with weights and moments, steps, and rows of an open step.
-    void restore(std::array<NetworkLayer, 3> layers, std::uint64_t steps, CodedRows open) {
-        layers_ = std::make_shared<Layers>(std::move(layers));
-        steps_ = steps;
-        open_ = std::move(open);
+    // All that it has learned: weights and moments of all layers, one layer after another, row after row, and the open step.
+    template <class Archive>
+    void archive(Archive& a) {
+        auto made = std::make_shared<Layers>(*layers_);
+        const auto flat = [&](const char* name, Buffer<float> NetworkLayer::*of, Limits limits) {
+            std::vector<float> numbers;
+            each_number(*made, of, [&](float& number) { numbers.push_back(number); });
+            a.array(name, numbers, {numbers.size()}, limits);
+            const float* next = numbers.data();
+            if (!a.saving()) each_number(*made, of, [&](float& number) { number = *next++; });
+        };
+        a.count("steps", steps_);
+        flat("weights", &NetworkLayer::weights, kNetworkWeights);
+        flat("means", &NetworkLayer::means, kNetworkWeights);
+        flat("squares", &NetworkLayer::squares, kNetworkSquares);
+        a.array("codes", open_.codes, {kAnyLength, columns()});
+        const std::size_t n = open_.codes.size() / columns();
+        a.require("codes", n < kNewRows, "an array of at most 31 rows");
+        a.array("y", open_.y, {n}, is_regression(task_) ? Limits() : Limits{0.0, std::max(outputs(), 2) - 1.0});
+        a.array("weight", open_.weight, {n}, kSums);
+        if (!a.saving()) layers_ = std::move(made);
     }
 
     // Scores (n, outputs) of rows.
@@ -227,6 +244,13 @@ private:
             NetworkLayer& layer = (*layers_)[l];
             with.adam(slopes[l].data(), slopes[l].size(), rate, layer.weights.data(), layer.means.data(), layer.squares.data());
         }
+    }
+
+    template <class Take>
+    static void each_number(Layers& layers, Buffer<float> NetworkLayer::*of, Take&& take) {
+        for (NetworkLayer& layer : layers)
+            for (int i = 0; i <= layer.from; ++i)
+                for (int k = 0; k < layer.to; ++k) take((layer.*of).data()[layer.place(i, k)]);
     }
 
     static double power(double base, std::uint64_t exponent) {  // the same everywhere, unlike the library's

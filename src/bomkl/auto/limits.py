@@ -1,7 +1,8 @@
-"""The bounds of every number that an Auto model stores, each stated once.
+"""The bounds of every number that an Auto model stores.
 
-Learning keeps to them, and loading refuses all else: so whatever was learned can be loaded. Where the core keeps a
-bound, it has the same number. Places and counts are not here: their bounds are the sizes of what they count.
+Learning keeps to them, and loading refuses all else: so whatever was learned can be loaded. What the core loads by
+itself has its bounds in ``cpp/auto/limits.hpp``; where both need a bound, it has the same numbers. Places and counts
+are not among them: their bounds are the sizes of what they count.
 """
 
 from __future__ import annotations
@@ -48,13 +49,9 @@ LOG_WEIGHTS = Limits(-math.inf, 700.0)  # relative to the largest of any time; t
 ROW_WEIGHTS = Limits(1e-150, 1000.0)  # single precision could not hold what larger ones leave of a variance
 SCALED_TARGETS = Limits(-1e6, 1e6)  # targets and scores in units of the spread of the targets
 RELATIVE_ERRORS = Limits(0.0, 1e6)  # in units of the usual error
-RECIPROCALS = Limits(0.0, 1e300)  # of the deviations of class means; zero for a column that does not count
 # What a new scale of the targets may bring wide weights and sums of their squared gradients to. A row can then add no
 # more than about 1e100 to the squares: scaled values are at most 64, weights 1000.
 WIDE_WEIGHTS = Limits(-1e35, 1e35)
 WIDE_SQUARES = Limits(0.0, 1e250)
 STANDARDISED = Limits(-4.0, 4.0)  # columns as the network takes them
-NETWORK_WEIGHTS = Limits(-1e15, 1e15)  # and their moments; the squares are numbers of single precision
-NETWORK_SQUARES = Limits(0.0, 1e15)
-STACK_WEIGHTS = Limits(-3.0, 3.0)  # of the trees, the network and the pool
 HASHED_NUMBERS = Limits(-1e300, FLOATS.high)  # sums that columns of numbers are cut by

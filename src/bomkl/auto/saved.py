@@ -135,6 +135,11 @@ class Saved:
             raise self.wrong(name, f"a list of at most {most} parts", value if type(value) is not list else len(value))
         return [Saved(each, f"{name}[{i}]") for i, each in enumerate(value)]
 
+    def load(self, core: Any) -> None:
+        """Let a part of the core, which describes its own state, take all values and refuse what does not fit."""
+        core.restore(self._left, self.owner)
+        self._left = {}
+
     def end(self) -> None:
         """Refuse what nobody took."""
         if self._left:

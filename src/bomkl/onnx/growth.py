@@ -10,7 +10,7 @@ from onnx import TensorProto
 from bomkl._core import Network
 from bomkl.auto.growth.growth_learner import GrowthLearner
 from bomkl.auto.limits import SCALED_TARGETS
-from bomkl.auto.network import HIDDEN
+from bomkl.auto.network import HIDDEN, network_state
 from bomkl.auto.task import Task
 from bomkl.onnx.combining import means, scores_of_means
 from bomkl.onnx.graph import Graph, Result
@@ -52,7 +52,7 @@ def _limited(scores: Result, task: Task) -> Result:
 
 def _network(codes: Result, network: Network) -> Result:
     """Scores (rows, outputs) of coded rows."""
-    arrays = network.arrays()
+    arrays = network_state(network)
     columns = len(arrays["values"])
     places = codes + (256 * np.arange(columns)).tolist()
     units = places.select_from(arrays["values"].ravel())

@@ -18,7 +18,6 @@ from bomkl.auto.components.newton import (
     feature_scores,
     fitted_regression,
     regression_from_state,
-    regression_state,
     repair,
 )
 from bomkl.auto.features.features import Features, KernelFeatures, features_from_state
@@ -172,7 +171,7 @@ class NewtonComponent:
 
     def to_state(self) -> State:
         """Everything it is, as plain values and arrays."""
-        return {"features": self.features.to_state(), "regression": regression_state(self.copied_to_processor())}
+        return {"features": self.features.to_state(), "regression": self.copied_to_processor().state()}
 
     @classmethod
     def from_state(cls, name: str, saved: Saved, shape: Shape) -> Self:

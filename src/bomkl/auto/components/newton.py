@@ -12,8 +12,7 @@ from scipy.linalg.lapack import dpotrf
 from bomkl._core import BLOCK, NewtonRegression, linear_scores
 from bomkl.auto.blas import one_blas_thread
 from bomkl.auto.features.geometry import Float, Single, packed, unpacked
-from bomkl.auto.limits import SUMS
-from bomkl.auto.saved import Saved, State
+from bomkl.auto.saved import Saved
 
 UNCHECKED = 16384.0
 MARGIN = 64 * float(np.finfo(np.float32).eps)  # least eigenvalue after a repair, as a share of the largest variance
@@ -69,30 +68,12 @@ def feature_scores(F: Single, means: Float, rank: int) -> Float:
     return out
 
 
-def regression_state(regression: NewtonRegression) -> State:
-    """Everything it is; of the open block only the rows that are there."""
-    learned = {"w": regression.w, "P": regression.P, "trace": regression.trace, "unchecked": regression.unchecked}
-    return learned | regression.open_block()
-
-
 def regression_from_state(saved: Saved, rank: int, outputs: int, most_open: int) -> NewtonRegression:
-    """Go on where `regression_state` was called."""
+    """Go on where the `state` of a regression was taken, whose open block has at most so many rows."""
     tiles = -(-rank // BLOCK)
-    width = tiles * BLOCK
-    w, P = saved.array("w", (outputs, width)), saved.array("P", (tiles, rank, BLOCK), np.float32)
-    rows = saved.array("rows", (None, width), np.float32)
-    n = len(rows)
-    if n > most_open:
-        raise saved.wrong("rows", f"at most {most_open} rows, those of the open block", n)
-    block = {
-        "rows": rows,
-        "U": saved.array("U", (n, width), np.float32),
-        "M": saved.array("M", (n, n)),
-        "c": saved.array("c", (n,)),
-        "a": saved.array("a", (n, outputs)),
-        "V": saved.array("V", (tiles, n, BLOCK), np.float32),
-    }
-    regression = NewtonRegression.of(w, P, saved.array("trace", (2,)))
-    regression.restore(block, saved.number("unchecked", *SUMS))
-    saved.end()
+    P = np.zeros((tiles, rank, BLOCK), dtype=np.float32)
+    regression = NewtonRegression.of(np.zeros((outputs, tiles * BLOCK)), P, np.zeros(2))
+    saved.load(regression)
+    if regression.open > most_open:
+        raise saved.wrong("rows", f"at most {most_open} rows, those of the open block", regression.open)
     return regression

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bomkl._core import BLOCK, DriftExperts
 from bomkl.auto.components.combination import Combination
-from bomkl.auto.components.newton import regression_from_state, regression_state
+from bomkl.auto.components.newton import regression_from_state
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.task import LearnerSettings, Task
 
@@ -19,7 +19,7 @@ def drift_state(experts: DriftExperts) -> State:
             {
                 "parts": parts,
                 "ranks": [each.rank for each in regressions],
-                "regressions": [regression_state(each) for each in regressions],
+                "regressions": [each.state() for each in regressions],
                 "combination": None if combination is None else Combination(combination).to_state(),
                 "rise": rise,
             }

@@ -50,7 +50,7 @@ class Regressions:
         ranks = [each.rank for each in regressions]
         widths, outputs = _padded_widths(ranks), len(regressions[0].w)
         places = [[i for i, each in enumerate(widths) if each == width] for width in sorted(set(widths))]
-        n, opened = regressions[0].open, [each.open_block() for each in regressions]
+        n, states = regressions[0].open, [each.state() for each in regressions]
         block = Block.zeros(len(ranks), outputs, device)
         w, P, rows = [], [], []
         for group in places:
@@ -59,16 +59,15 @@ class Regressions:
             P.append(torch.zeros((m, width, width), dtype=torch.float32, device=device))
             rows.append(torch.zeros((m, BLOCK, width), dtype=torch.float32, device=device))
             for k, i in enumerate(group):
-                each = regressions[i]
-                w[-1][k, : ranks[i]] = tensor(each.w[:, : ranks[i]].T, device)
-                P[-1][k, : ranks[i], : ranks[i]] = tensor(unpacked(each.P)[:, : ranks[i]], device)
-                rows[-1][k, :n, : ranks[i]] = tensor(opened[i]["rows"][:, : ranks[i]], device)
-        for i, each in enumerate(regressions):
+                w[-1][k, : ranks[i]] = tensor(states[i]["w"][:, : ranks[i]].T, device)
+                P[-1][k, : ranks[i], : ranks[i]] = tensor(unpacked(states[i]["P"])[:, : ranks[i]], device)
+                rows[-1][k, :n, : ranks[i]] = tensor(states[i]["rows"][:, : ranks[i]], device)
+        for i in range(len(regressions)):
             for name in ("M", "c", "a"):
-                getattr(block, name)[i][tuple(slice(size) for size in opened[i][name].shape)] = tensor(
-                    opened[i][name], device
+                getattr(block, name)[i][tuple(slice(size) for size in states[i][name].shape)] = tensor(
+                    states[i][name], device
                 )
-            block.trace[i] = tensor(each.trace, device)
+            block.trace[i] = tensor(states[i]["trace"], device)
         unchecked = tuple(each.unchecked for each in regressions)
         return cls(places, ranks, w, P, rows, block.M, block.c, block.a, block.trace, n, unchecked)
 
@@ -121,7 +120,7 @@ class Regressions:
         block = {"rows": features, "U": U, "M": M, "V": packed(V)}
         block |= {"c": self.c[i, :n].cpu().numpy(), "a": self.a[i, :n].cpu().numpy()}
         regression = NewtonRegression.of(means, packed(P[:rank, :rank].cpu().numpy()), self.trace[i].cpu().numpy())
-        regression.restore(block, float(self.unchecked[i]))
+        regression.restore(regression.state() | block | {"unchecked": self.unchecked[i]}, "regression")
         return regression
 
 

@@ -11,7 +11,7 @@ from bomkl.auto.features.coding import Coding
 from bomkl.auto.growth.grown_trees import GrowthJob
 from bomkl.auto.growth.pace import BLOCK, NEVER
 from bomkl.auto.learner import learner_from_state, learner_state
-from bomkl.auto.limits import CELLS, SCALED_TARGETS, SIZES, STACK_WEIGHTS, STANDARDISED, SUMS
+from bomkl.auto.limits import CELLS, SIZES, STANDARDISED
 from bomkl.auto.network import network_from_state, network_state
 from bomkl.auto.rows.held_rows import HeldRows
 from bomkl.auto.saved import Saved, State
@@ -19,8 +19,6 @@ from bomkl.auto.trees.trees import BOOSTED, BoostedTrees
 
 if TYPE_CHECKING:
     from bomkl.auto.growth.growth_learner import GrowthLearner
-
-_INPUTS, _STACKS = 4, 3
 
 G = TypeVar("G", bound="GrowthLearner")
 
@@ -47,7 +45,7 @@ def _grown_state(learner: GrowthLearner) -> State:
         "middle": learner.middle,
         "centre": learner.scale[0],
         "spread": learner.scale[1],
-        "core": core.arrays(),
+        "core": core.state(),
         "limit": core.limit,
         "trees": None if learner.trees is None else learner.trees.to_state(),
         "network": None if network is None else network_state(network),
@@ -84,11 +82,9 @@ def _load_grown(learner: GrowthLearner, saved: Saved) -> None:
     learner.middle = saved.array("middle", (columns,), np.float64, *CELLS)
     learner.scale = (saved.number("centre"), saved.number("spread", *SIZES))
     core = learner.core = learner.new_core()
-    arrays = _core_arrays(saved.part("core"), learner)
-    try:
-        core.restore(arrays)
-    except ValueError as error:
-        raise ValueError(f"The saved growth cannot be used: {error}.") from None
+    saved.part("core").load(core)
+    if core.open != seen % BLOCK:
+        raise saved.wrong("core", f"one with {seen % BLOCK} rows of an open block", core.open)
     core.limit = saved.integer("limit", 0, 2**32 - 1)
     trees, network, rehearsal = saved.optional_part("trees"), saved.optional_part("network"), saved.part("rehearsal")
     if trees is not None:
@@ -114,32 +110,3 @@ def _load_grown(learner: GrowthLearner, saved: Saved) -> None:
     if job is not None:
         learner.job = GrowthJob.from_state(job, seen, core.rows, learner.n_classes)
     saved.end()
-
-
-def _core_arrays(saved: Saved, learner: GrowthLearner) -> State:
-    columns, outputs = learner.columns, learner.outputs
-    regression = learner.task.is_regression
-    low, high = SCALED_TARGETS if regression else (0.0, learner.n_classes - 1.0)
-    codes = saved.array("codes", (None, columns), np.uint8)
-    open_codes = saved.array("open_codes", (learner.taken % BLOCK, columns), np.uint8)
-    n, open_rows = len(codes), len(open_codes)
-    scores = saved.array("waiting_scores", (None, _INPUTS, outputs), np.float64, *SCALED_TARGETS)
-    waits = len(scores)
-    arrays = {
-        "codes": codes,
-        "y": saved.array("y", (n,), np.float32, low, high),
-        "weight": saved.array("weight", (n,), np.float32, *SUMS),
-        "hash": saved.array("hash", (n,), np.uint32),
-        "open_codes": open_codes,
-        "open_y": saved.array("open_y", (open_rows,), low=low, high=high),
-        "open_weight": saved.array("open_weight", (open_rows,), np.float64, *SUMS),
-        "waiting_scores": scores,
-        "waiting_y": saved.array("waiting_y", (waits, outputs), np.float64, *SCALED_TARGETS),
-        "waiting_weight": saved.array("waiting_weight", (waits,), np.float64, *SUMS),
-        "stack_w": saved.array("stack_w", (_STACKS, _INPUTS), np.float64, *STACK_WEIGHTS),
-        "stack_known": saved.array("stack_known", (_STACKS, _INPUTS, _INPUTS)),
-        "gains": saved.array("gains", (2, 4)),
-        "hedge": saved.array("hedge", (3,)),
-    }
-    saved.end()
-    return arrays

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from bomkl._core import ClassMeans as CoreClassMeans
 from bomkl.auto.features.geometry import Float
-from bomkl.auto.limits import RECIPROCALS, SIZES, SUMS
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.task import Task
 
@@ -48,7 +47,7 @@ class ClassMeans:
     @property
     def mean(self) -> Float:
         """Mean of all rows."""
-        mean: Float = self.core.arrays["mean"]
+        mean: Float = self.core.state()["mean"]
         return mean
 
     def score_and_learn(self, X: Float, y: Float, weight: Float, task: Task) -> Float:
@@ -69,7 +68,7 @@ class ClassMeans:
 
     def clouds(self) -> list[Cloud]:
         """Say in NumPy what the core scores rows with: one cloud for each of `names`."""
-        a = self.core.arrays
+        a = self.core.state()
         d, n = len(a["mean"]), a["counts"][:, None]
         factor = np.zeros((d, d))
         factor[np.tril_indices(d)] = a["factor"]
@@ -86,12 +85,12 @@ class ClassMeans:
     @property
     def units(self) -> tuple[Float, Float]:
         """What is taken from rows before anything else, and what they are multiplied by then."""
-        arrays = self.core.arrays
+        arrays = self.core.state()
         return arrays["origin"], arrays["per_unit"]
 
     def column_shares(self) -> Float:
         """Share of each column in the variance of the class means, in units of the variance within classes."""
-        arrays = self.core.arrays
+        arrays = self.core.state()
         counts, means = arrays["counts"], arrays["means"]
         away = (means - arrays["origin"])[counts > 0] * arrays["per_unit"]
         spread = (counts[counts > 0, None] * np.clip(away, -_FARTHEST, _FARTHEST) ** 2).sum(axis=0) / arrays["axes"]
@@ -99,29 +98,13 @@ class ClassMeans:
 
     def to_state(self) -> State:
         """Everything it has learned, as plain values and arrays."""
-        return dict(self.core.arrays)
+        return self.core.state()
 
     @classmethod
     def from_state(cls, saved: Saved, columns: int, outputs: int) -> Self:
         """Go on where `to_state` was called."""
-        packed = columns * (columns + 1) // 2
-        arrays: dict[str, Any] = {
-            "counts": saved.array("counts", (outputs,), np.float64, *SUMS),
-            "means": saved.array("means", (outputs, columns)),
-            "mean": saved.array("mean", (columns,)),
-            "total": saved.array("total", (columns,), np.float64, *SUMS),
-            "within": saved.array("within", (packed,)),
-            "origin": saved.array("origin", (columns,)),
-            "per_unit": saved.array("per_unit", (columns,), np.float64, *RECIPROCALS),
-            "axes": saved.array("axes", (columns,), np.float64, *SIZES),
-            "factor": saved.array("factor", (packed,)),
-            "between": saved.array("between", (2,), np.float64, *SIZES),
-            "weights": saved.array("weights", (2,), np.float64, *SUMS),
-            "rows": saved.integer("rows"),
-            "look_at": saved.integer("look_at", 1),
-        }
-        diagonal = np.cumsum(np.arange(1, columns + 1)) - 1
-        if arrays["factor"][diagonal].min() <= 0:
-            raise saved.wrong("factor", "one whose diagonal is positive", float(arrays["factor"][diagonal].min()))
-        saved.end()
-        return cls(CoreClassMeans.of(arrays))
+        means = cls.of(columns, 0)
+        saved.load(means.core)
+        if means.core.classes != outputs:
+            raise saved.wrong("counts", f"those of {outputs} classes", means.core.classes)
+        return means
