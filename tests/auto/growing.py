@@ -5,7 +5,7 @@ from dataclasses import replace
 from bomkl.auto.growth import grown_trees, growth_learner
 from bomkl.auto.growth.pace import Pace, Switch
 
-SMALL = Pace(coded=64, first=256, judge=320, window=256, at_once=128, beside=4, again=2, full=256, anew=2.0)
+SMALL = Pace(coded=64, first=256, judge=320, window=256, at_once=128, lead=4, again=2, full=256, anew=2.0)
 
 
 def grow_soon(monkeypatch):

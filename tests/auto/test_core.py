@@ -18,7 +18,7 @@ from bomkl.auto.features.pool_kernels import (
     median_distance,
     squared_distances,
 )
-from bomkl.auto.rows.fit import ridge_fit, softmax
+from bomkl.auto.rows.fit import finished, ridge_fit_steps, softmax
 from bomkl.auto.task import Task
 
 
@@ -225,7 +225,7 @@ def test_fit_is_where_the_gradient_vanishes(task):
         y = np.eye(3)[rng.integers(0, 3, 80)]
     else:
         y = (rng.random((80, 1)) < 0.5).astype(float) if task is Task.BINARY else rng.standard_t(2, size=(80, 1))
-    w, covariance = ridge_fit(F, y, weight, 0.5, task)
+    w, covariance = finished(ridge_fit_steps(F, y, weight, 0.5, task))
     f = F @ w
     means = {Task.BINARY: expit, Task.MULTICLASS: softmax}.get(task, np.asarray)(f)
     pull = np.clip(y - means, -1, 1)

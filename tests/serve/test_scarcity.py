@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from bomkl import AutoMKLClassifier
-from bomkl.auto.trees.growth import Growth
+from bomkl.auto.trees.regrowth import Growth
 from bomkl.serve import reports
 from bomkl.serve.folder.start import Start, set_up
 from bomkl.serve.formats.bodies import Parser

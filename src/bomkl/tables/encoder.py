@@ -348,9 +348,9 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
 
     def fork(self) -> Self:
         """Make a copy that learns on its own; what was learned is shared, as nothing of it changes in place."""
-        beside = object.__new__(type(self))
-        beside.__dict__ = dict(vars(self))  # copy.copy would go through the state of a pickle
-        return beside
+        fork = object.__new__(type(self))
+        fork.__dict__ = dict(vars(self))  # copy.copy would go through the state of a pickle
+        return fork
 
     def _take(self, encoder: Self, X: Any, y: Any) -> Float:
         """Learn with a copy and take over what it has learned, so that an error leaves this encoder as it was."""

@@ -21,10 +21,10 @@ from bomkl._support.limits import WIDEST
 from bomkl.auto.constants import CHUNK
 from bomkl.auto.drift.fast_experts import SLOW, FastExperts
 from bomkl.auto.features.geometry import Float
-from bomkl.auto.learner import PoolLearner, loadable
+from bomkl.auto.learner import Layer, PoolLearner, loadable
 from bomkl.auto.limits import LOG_WEIGHTS, SUMS
 from bomkl.auto.parallel import Mapper
-from bomkl.auto.rows.arrays import array_bytes, checked, dense_rows, scores_of_one
+from bomkl.auto.rows.arrays import checked, dense_rows, scores_of_one
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.task import LearnerSettings, Task
 from bomkl.auto.wide.sparse_rows import canonical_rows, rows_from_state, rows_to_state
@@ -47,15 +47,13 @@ _LARGEST = 15.0  # largest loss of a row in the weights
 
 
 @loadable
-class AdaptiveLearner:
+class AdaptiveLearner(Layer):
     """Several learners and their weights: a layer around one that has not seen any rows."""
 
     kind: ClassVar[str] = "adaptive"
-    merges: ClassVar[bool] = False
 
     def __init__(self, inner: PoolLearner, columns: int) -> None:
-        self.settings = inner.settings
-        self.columns = columns
+        self.settings, self.columns = inner.settings, columns
         self.models = [inner, inner.like(replace(inner.settings, forget=FORGET), inner.n_classes)]
         self.log_weights = np.zeros(2)
         self.fast = FastExperts(inner)
@@ -79,29 +77,9 @@ class AdaptiveLearner:
             model.use(device)
 
     @property
-    def inner(self) -> PoolLearner:
+    def inner(self) -> PoolLearner:  # type: ignore[override]
         """The learner that never forgets."""
         return self.models[0]
-
-    @property
-    def n_classes(self) -> int:
-        """Classes known."""
-        return self.inner.n_classes
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of its arrays, in bytes."""
-        return array_bytes(vars(self))
-
-    @property
-    def task(self) -> Task:
-        """What is learned now."""
-        return self.inner.task
-
-    @property
-    def outputs(self) -> int:
-        """Scores a row."""
-        return self.inner.outputs
 
     @property
     def leader(self) -> PoolLearner:
@@ -116,14 +94,6 @@ class AdaptiveLearner:
         """Weights of the models in the mixture, sum 1."""
         weights = np.exp(self.log_weights)
         return np.asarray(weights / weights.sum())
-
-    def fork(self) -> Self:
-        """Return a copy that may learn while this one stays as it is; only the latest fork may learn."""
-        fork = copy.copy(self)
-        fork.models, fork.fast = [model.fork() for model in self.models], self.fast.fork()
-        fork.recent, fork.restarts = list(self.recent), list(self.restarts)
-        fork.before, fork.error_size = self.before.copy(), self.error_size.copy()
-        return fork
 
     def add_class(self) -> None:
         """Make room for a class that has not been seen before."""
@@ -245,7 +215,7 @@ class AdaptiveLearner:
         self.recent.append(min(loss, _CAPPED))
         if len(self.recent) > WINDOW:
             old = self.recent.pop(0)
-            self.before += (1, old, old * old)
+            self.before = self.before + np.array([1.0, old, old * old])
 
     def _decision(self) -> Callable[[], None] | None:
         """Tell what to do about a challenger, or for want of one; None where there is nothing to do."""

@@ -87,35 +87,35 @@ class ChallengedLearner(Layer):
         nothing = np.empty((0, self.columns)), np.empty(0), np.empty(0)
         last = nothing if self.inner.drift is None else self.inner.drift.last_rows()
         out = self.inner.score_and_learn(X, y, weight, run)
-        beside = None if self.challenger is None else self.challenger.score_and_learn(X, y, weight, run)
+        rival = None if self.challenger is None else self.challenger.score_and_learn(X, y, weight, run)
         self.seen += n
         at = 0
         while at < n:
-            if beside is None:
+            if rival is None:
                 change = self._next_change(n, at)
                 if change is None:
                     break
                 begin, age = change
-                beside = np.empty_like(out)
+                rival = np.empty_like(out)
                 self.challenger = self._new_challenger()
                 since = max(begin - age, 0)  # the change may have begun among the rows before these
                 new = dense_rows(X, since, begin), y[since:begin], weight[since:begin]
                 rows, labels, weights = (np.concatenate(each)[-age:] for each in zip(last, new, strict=True))
                 self.challenger.score_and_learn(rows, labels, weights, run)
                 if begin < n:
-                    beside[begin:] = self.challenger.score_and_learn(X[begin:], y[begin:], weight[begin:], run)
+                    rival[begin:] = self.challenger.score_and_learn(X[begin:], y[begin:], weight[begin:], run)
                 at = begin
                 continue
             began = self.seen - n + at - self.age
-            at, won = self._judge(out, beside, y, weight, at)
+            at, won = self._judge(out, rival, y, weight, at)
             if won is None:
                 break
             if won:
-                out[at:] = beside[at:]
+                out[at:] = rival[at:]
                 self._take_over(self.seen - n + at, began)
             self.lost = max(self.lost - 1, 0) if won else self.lost + 1
             self.rests_until = 0 if won else self.seen - n + at + REST * 2**self.lost
-            self.challenger, beside = None, None
+            self.challenger, rival = None, None
             self.losses, self.age = np.zeros(2), 0
         return out
 
@@ -146,10 +146,10 @@ class ChallengedLearner(Layer):
         assert self.challenger is not None
         self.inner = self.challenger
 
-    def _judge(self, out: Float, beside: Float, y: Float, weight: Float, at: int) -> tuple[int, bool | None]:
+    def _judge(self, out: Float, rival: Float, y: Float, weight: Float, at: int) -> tuple[int, bool | None]:
         """Return the row after which the challenger has won or must go, and which of the two; None where neither."""
         count = np.minimum(weight[at:], 1.0)
-        both = [count * _losses(scores[at:], y[at:], self.task) for scores in (out, beside)]
+        both = [count * _losses(scores[at:], y[at:], self.task) for scores in (out, rival)]
         sums = np.cumsum(np.vstack([self.losses, np.stack(both, axis=1)]), axis=0)[1:]
         ages = self.age + np.arange(1, len(sums) + 1)
         ahead = sums[:, 0] - sums[:, 1]

@@ -142,12 +142,12 @@ class TorchEngine:
     def _padded(self, array: Any, size: int) -> Any:
         """Copy rows to the device behind the work that goes on there, and add rows of zeros up to a whole chunk."""
         if isinstance(array, DeviceRows):
-            here = array.tensor
+            given = array.tensor
         else:
-            here = torch.from_numpy(np.ascontiguousarray(array.toarray() if hasattr(array, "toarray") else array))
-            here = here.pin_memory() if self.device.type == "cuda" else here
-        out = torch.zeros((size, *here.shape[1:]), dtype=here.dtype, device=self.device)
-        out[: len(here)].copy_(here, non_blocking=True)
+            given = torch.from_numpy(np.ascontiguousarray(array.toarray() if hasattr(array, "toarray") else array))
+            given = given.pin_memory() if self.device.type == "cuda" else given
+        out = torch.zeros((size, *given.shape[1:]), dtype=given.dtype, device=self.device)
+        out[: len(given)].copy_(given, non_blocking=True)
         return out
 
     def _model(self, learner: RowLearner) -> _DeviceModel:

@@ -146,10 +146,10 @@ class TorchRows:
     def _sent(self, array: Any) -> Any:
         if isinstance(array, DeviceRows):
             return array.tensor
-        here = torch.from_numpy(np.ascontiguousarray(array))
+        given = torch.from_numpy(np.ascontiguousarray(array))
         if self._device.type == "cuda":
-            here = here.pin_memory()
-        return here.to(self._device, non_blocking=True)
+            given = given.pin_memory()
+        return given.to(self._device, non_blocking=True)
 
     def _fetched(self, scores: Any) -> tuple[Any, Any]:
         if self._device.type != "cuda":

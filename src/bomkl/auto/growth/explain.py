@@ -67,12 +67,12 @@ def relevance_shares(learner: Learner) -> Float | None:
     assert middle is not None
     rows = np.ascontiguousarray(learner.leader.stored_rows()[:_ROWS])
     said = np.zeros((len(rows), learner.outputs))
-    here = core.inputs(rows, said)
+    usual = core.inputs(rows, said)
     changes = np.zeros((len(_NAMES), learner.columns))
     for column in range(learner.columns):
         changed = rows.copy()
         changed[:, column] = middle[column]
-        difference = np.abs(core.inputs(changed, said) - here).mean(axis=(0, 2))
+        difference = np.abs(core.inputs(changed, said) - usual).mean(axis=(0, 2))
         changes[:, column] = difference[list(_NAMES)]
     sizes = np.abs(core.weights[:3])
     parts = core.share * sizes / max(float(sizes.sum()), 1e-300)

@@ -33,7 +33,7 @@ class Pace:
     judge: int = 8_192  # rows of a trial
     window: int = 6_144  # last ones of them, which decide
     at_once: int = 4096  # rows between looks at the size of the sample
-    beside: int = 16  # what is made from n rows is made during the next n / beside rows
+    lead: int = 16  # what is made from n rows is made during the next n / lead rows
     again: int = 3  # times the rows after which what lost is tried again
     full: int = 65_536  # rows from which on trees that won their trial are grown at full size
     anew: float = 1.6  # times the rows after which trees are grown anew
@@ -44,7 +44,7 @@ class Pace:
 
     def made_by(self, begun: int) -> int:
         """Row count at which something that was begun takes part."""
-        return begun + up(begun // self.beside)
+        return begun + up(begun // self.lead)
 
 
 @dataclass(frozen=True)

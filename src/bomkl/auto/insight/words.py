@@ -72,17 +72,17 @@ def by_words(found: Explanations, words: dict[str, list[Word]]) -> Explanations:
         for word in of_column:
             size[word.text] = size.get(word.text, 0.0) + float(np.abs(word.parts).sum())
         listed = {text: at for at, text in enumerate(sorted(size, key=lambda text: -size[text])[:_MOST_LISTED])}
-        parts, there = np.zeros((len(values), len(listed), values.shape[2])), np.zeros((len(values), len(listed)))
+        parts, present = np.zeros((len(values), len(listed), values.shape[2])), np.zeros((len(values), len(listed)))
         for word in of_column:
             if word.text in listed:
                 parts[word.row, listed[word.text]] = word.parts
-                there[word.row, listed[word.text]] = 1
+                present[word.row, listed[word.text]] = 1
         at = found.feature_names.index(name)
         columns[0][:, at] -= parts.sum(axis=1)
         names[at] = f"{name}: the rest"
         names += [f"{name}: {text}" for text in listed]
         columns.append(parts)
-        data.append(there.astype(object))
+        data.append(present.astype(object))
     split = np.concatenate(columns, axis=1)
     return Explanations(
         split if found.values.ndim == 3 else split[:, :, 0],

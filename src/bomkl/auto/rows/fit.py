@@ -34,18 +34,6 @@ def fitted_means(f: Float, task: Task) -> Float:
     return softmax(f) if task is Task.MULTICLASS else f
 
 
-def ridge_fit(F: Float, y: Float, weight: Float, ridge: float, task: Task) -> tuple[Float, Float]:
-    """Posterior mean (r, outputs) and covariance (r, r) of ridge regression under the loss of a task.
-
-    Examples
-    --------
-    >>> w, P = ridge_fit(np.ones((3, 1)), np.full((3, 1), 4.0), np.ones(3), 1.0, Task.SQUARED)
-    >>> w[0, 0], P[0, 0]
-    (np.float64(3.0), np.float64(0.25))
-    """
-    return finished(ridge_fit_steps(F, y, weight, ridge, task))
-
-
 def finished(steps: Steps[T]) -> T:
     """Take all steps of a piece of work and return its result."""
     while True:
@@ -57,7 +45,16 @@ def finished(steps: Steps[T]) -> T:
 
 
 def ridge_fit_steps(F: Float, y: Float, weight: Float, ridge: float, task: Task) -> Steps[tuple[Float, Float]]:
-    """Do what `ridge_fit` does in steps, each about as long as the others."""
+    """Posterior mean (r, outputs) and covariance (r, r) of ridge regression under the loss of a task.
+
+    All steps take about the same time.
+
+    Examples
+    --------
+    >>> w, P = finished(ridge_fit_steps(np.ones((3, 1)), np.full((3, 1), 4.0), np.ones(3), 1.0, Task.SQUARED))
+    >>> w[0, 0], P[0, 0]
+    (np.float64(3.0), np.float64(0.25))
+    """
     w = np.zeros((F.shape[1], y.shape[1]))
     small = SMALL_NEWTON_STEP if task is Task.BINARY else SMALL_STEP
     single = F.astype(np.float32)

@@ -21,7 +21,7 @@ from bomkl.auto.parallel import Mapper
 from bomkl.auto.rows.fit import Steps, T, finished, fitted_means
 from bomkl.auto.rows.fitting import Fitting, HostFitting
 from bomkl.auto.task import LearnerSettings, Task
-from bomkl.auto.trees.growth import Growth
+from bomkl.auto.trees.regrowth import Growth
 from bomkl.auto.trees.trees import TREES
 
 _LEAST_RELEVANCE = 0.05

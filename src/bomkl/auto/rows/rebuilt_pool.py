@@ -22,8 +22,7 @@ from bomkl.auto.rows.learned_pool import LearnedPool
 from bomkl.auto.rows.rebuild import Rebuild, target_scale
 from bomkl.auto.rows.schedule import Schedule
 from bomkl.auto.task import LearnerSettings
-from bomkl.auto.trees.growth import Growth
-from bomkl.auto.trees.regrowth import first_sample
+from bomkl.auto.trees.regrowth import Growth, first_sample
 from bomkl.auto.trees.trees import TREES, is_tree
 
 

@@ -190,9 +190,9 @@ class RowLearner(RebuiltPool):
         device, own = self.on_device, self._on_processor()
         assert device is not None
         targets = self.targets(y)
-        with ThreadPoolExecutor(1) as aside:
+        with ThreadPoolExecutor(1) as thread:
             model = self._model_of(own, None, None) if own else None
-            learned = aside.submit(
+            learned = thread.submit(
                 lambda: (
                     np.empty((len(y), 0, self.outputs))
                     if model is None

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bomkl._core import BLOCK
+from bomkl._core import BLOCK, Sample
 from bomkl.auto.components.combination import Combination
 from bomkl.auto.components.component import Shape, component_from_state, component_state
 from bomkl.auto.constants import FIRST_STAGE, MANY_CLASSES, SAMPLE
 from bomkl.auto.drift.state import drift_from_state, drift_state
-from bomkl.auto.features.geometry import Geometry
+from bomkl.auto.features.coding import Codes
+from bomkl.auto.features.geometry import Float, Geometry
 from bomkl.auto.limits import CELLS, SIZES, SUMS
 from bomkl.auto.rows.held_rows import HeldRows
 from bomkl.auto.saved import Saved, State
-from bomkl.auto.trees.sample import sample_from_state, sample_state
 from bomkl.auto.trees.trees import is_tree
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ def row_learner_state(learner: RowLearner) -> State:
         "geometry": None if learner.geometry is None else learner.geometry.to_state(),
         "names": learner.names,
         "components": [component_state(each) for each in learner.components],
-        "sample": None if learner.sample is None else sample_state(learner.sample.rows()),
-        "grow_from": None if learner.grow_from is None else sample_state(learner.grow_from),
+        "sample": None if learner.sample is None else _sample_state(learner.sample.rows()),
+        "grow_from": None if learner.grow_from is None else _sample_state(learner.grow_from),
         "combination": learner.combination.to_state(),
         "error_before": learner.error_before,
         "error_rows": learner.error_rows,
@@ -100,9 +100,9 @@ def _load_sample(learner: RowLearner, saved: Saved, columns: int) -> None:
         raise saved.wrong("grow_from", "there while trees are grown", grow_from is not None)
     size, seed, limits = SAMPLE * learner.settings.budget, learner.settings.seed, learner.target_limits()
     if sample is not None:
-        learner.sample = sample_from_state(sample, size, seed, learner.seen, columns, limits)
+        learner.sample = _sample_from_state(sample, size, seed, learner.seen, columns, limits)
     if grow_from is not None:
-        learner.grow_from = sample_from_state(grow_from, size, seed, begun, columns, limits).rows()
+        learner.grow_from = _sample_from_state(grow_from, size, seed, begun, columns, limits).rows()
 
 
 def _load_rows(learner: RowLearner, saved: Saved, columns: int) -> None:
@@ -116,3 +116,20 @@ def _load_rows(learner: RowLearner, saved: Saved, columns: int) -> None:
     if support is not None:
         learner.support = support.array("X", (None, columns), np.float64, *CELLS)
         support.end()
+
+
+def _sample_state(rows: tuple[Codes, Float, Float]) -> State:
+    """Coded rows, class numbers or targets, and weights, as arrays that are nobody else's."""
+    codes, y, weight = rows
+    return {"codes": codes.copy(), "y": y.copy(), "weight": weight.copy()}
+
+
+def _sample_from_state(
+    saved: Saved, size: int, seed: int, seen: int, columns: int, limits: tuple[float, float]
+) -> Sample:
+    """Go on where `_sample_state` was called; class numbers or targets are within limits."""
+    n, (low, high) = min(size, seen), limits
+    codes: Any = saved.array("codes", (n, columns), np.uint8)
+    y, weight = saved.array("y", (n,), low=low, high=high), saved.array("weight", (n,), np.float64, *SUMS)
+    saved.end()
+    return Sample.of(size, seed, codes, y, weight)

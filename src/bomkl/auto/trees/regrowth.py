@@ -1,19 +1,52 @@
-"""Trees that a `RowLearner` grows anew from a sample of its stream, while it goes on learning."""
+"""Trees that a `RowLearner` grows anew from a sample of its stream, a part of the work with every row.
+
+So no row has to wait for all of it. At which row counts trees are grown, ``rows/schedule.py`` decides.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from bomkl._core import Sample
+from bomkl.auto.components.component import Component
 from bomkl.auto.constants import SAMPLE
+from bomkl.auto.features.coding import Codes
 from bomkl.auto.features.geometry import Float
 from bomkl.auto.parallel import Mapper
-from bomkl.auto.trees.growth import Growth
-from bomkl.auto.trees.trees import BOOSTED, FOREST, Forest, is_tree
+from bomkl.auto.task import Task
+from bomkl.auto.trees.trees import BOOSTED, FOREST, GROWING, Forest, Growing, is_tree
 
 if TYPE_CHECKING:
     from bomkl.auto.rows.learned_pool import LearnedPool
     from bomkl.auto.rows.row_learner import RowLearner
+
+
+class Growth:
+    """Trees that are grown from a sample, all at once or in steps that may lie far apart; the result is the same.
+
+    It is a function of the rows it is given, so a learner and its fork may share one: a step that one of them takes is
+    a step for both.
+    """
+
+    def __init__(
+        self, names: Iterable[str], codes: Codes, targets: Float, weight: Float, task: Task, seed: int
+    ) -> None:
+        self.outputs, self.share = targets.shape[1], 0.0  # of the work that is done
+        self._parts = {name: GROWING[name](codes, targets, weight, task, seed % 2**64) for name in names}
+
+    def __deepcopy__(self, memo: Any) -> None:
+        return None  # a copy begins anew: two learners that go on at the same time must not share it
+
+    def advance(self, share: float) -> None:
+        """Go on until such a share of the work is done."""
+        self.share = share
+        for each in self._parts.values():
+            each.advance(share)
+
+    def finish(self, run: Mapper) -> dict[str, Component]:
+        """Do all that is left, on several threads where `run` has them; components by their names."""
+        return dict(zip(self._parts, run(Growing.finish, self._parts.values()), strict=True))
 
 
 def first_sample(learner: LearnedPool, X: Float, y: Float, weight: Float) -> Sample | None:

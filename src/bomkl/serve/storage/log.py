@@ -73,8 +73,8 @@ class Log:
 
     def __init__(self, folder: str, read_only: bool = False, checked: bool = True) -> None:
         self.path = log_path(folder)
-        there = os.path.exists(self.path)
-        if read_only and not there:
+        exists = os.path.exists(self.path)
+        if read_only and not exists:
             raise LogError(f"{folder}: there is no log here. Name the folder that was given to 'bomkl serve --data'.")
         self._mark = Mark(f"{self.path}.end")
         self._state = self._before = _State()
@@ -82,7 +82,7 @@ class Log:
         with contextlib.ExitStack() as undo, self.explained():
             marked = self._mark.read() if checked else None
             undo.callback(lambda: self._db.close())
-            if there:
+            if exists:
                 self._db = connect(self.path, True)
                 self._load(checked)
             if checked:

@@ -29,9 +29,9 @@ def conditional_means(precision: Float, z: Float, row: NDArray[np.intp], column:
     for begin in range(0, n, _TOGETHER):
         some = order[begin : begin + _TOGETHER]
         size = int(counts[some[-1]])
-        some_columns, there = columns[some, :size], np.arange(size) < counts[some, None]
+        some_columns, used = columns[some, :size], np.arange(size) < counts[some, None]
         inner = precision[some_columns[:, :, None], some_columns[:, None, :]]
-        inner = np.where(there[:, :, None] & there[:, None, :], inner, np.eye(size))
+        inner = np.where(used[:, :, None] & used[:, None, :], inner, np.eye(size))
         found[some, :size] = _solved(np.dstack([inner, right[some, :size]]))
     means: Float = found[row, place]
     return means

@@ -245,10 +245,10 @@ class Filling:
         counted = np.flatnonzero(column < d)
         own = column[counted]
         linear[counted] += self.deviation[own] * np.clip(z[at[counted], own], -_FARTHEST, _FARTHEST)
-        there, degree = near.latest[which] >= 0, near.degree[which]
-        latest = np.where(there, seen.rows[near.latest[which], column], linear)
+        known, degree = near.latest[which] >= 0, near.degree[which]
+        latest = np.where(known, seen.rows[near.latest[which], column], linear)
         base = linear + _trust(self.latest)[owner] * (latest - linear)
-        alike = np.where(there, seen.rows[near.alike[which], column], base)
+        alike = np.where(known, seen.rows[near.alike[which], column], base)
         blended = base + _trust(self.alike)[degree, owner] * (alike - base)
         return _Predictions(at, column, linear, latest, base, alike, degree, blended)
 
