@@ -111,16 +111,7 @@ def plot_error(records: Sequence[Record], ax: Axes | None = None) -> Figure:
 def plot_kernel_weights(records: Sequence[Record], ax: Axes | None = None) -> Figure:
     """Draw the weight of the kernels along the stream; those that never weigh much share one line.
 
-    Parameters
-    ----------
-    records : sequence of Progress
-        From `bomkl.evaluate`: `progressive_validation`, or `read_progress` for a file.
-    ax : matplotlib.axes.Axes or None, default=None
-        Axes to draw into. None: a new figure.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    It takes and returns what `plot_error` does.
     """
     return _plot_kernels(records, "kernel_weights", "kernel weight", ax)
 
@@ -128,16 +119,7 @@ def plot_kernel_weights(records: Sequence[Record], ax: Axes | None = None) -> Fi
 def plot_support(records: Sequence[Record], ax: Axes | None = None) -> Figure:
     """Draw the support vectors of the kernels along the stream; the kernels with the fewest share one line.
 
-    Parameters
-    ----------
-    records : sequence of Progress
-        From `bomkl.evaluate`: `progressive_validation`, or `read_progress` for a file.
-    ax : matplotlib.axes.Axes or None, default=None
-        Axes to draw into. None: a new figure.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    It takes and returns what `plot_error` does.
     """
     return _plot_kernels(records, "kernel_support", "support vectors", ax)
 

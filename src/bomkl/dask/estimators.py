@@ -54,21 +54,7 @@ class _DaskEstimator(ShowsState):
     def partial_fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, target: Any = "y") -> Self:
         """Learn from more rows.
 
-        Parameters
-        ----------
-        X : Dask DataFrame or array, list of delayed partitions or futures, or path of a Parquet file or folder
-            Rows.
-        y : Dask Series or array or None, default=None
-            Targets. None: they are a column of the table.
-        sample_weight : name of a column, Dask Series or array, or None, default=None
-            Weights of the rows.
-        target : name, default="y"
-            Column of the targets.
-
-        Returns
-        -------
-        self : object
-            The estimator.
+        It takes and returns what `fit` does.
         """
         if not hasattr(self, "model_"):
             return self.fit(X, y, sample_weight=sample_weight, target=target)

@@ -109,17 +109,7 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
     def partial_fit(self, X: Any, y: ArrayLike | None = None) -> Self:
         """Learn from more rows.
 
-        Parameters
-        ----------
-        X : pandas, polars or Arrow table, dict, list of dicts or matrix
-            Rows.
-        y : array-like of shape (n_samples,), default=None
-            Targets.
-
-        Returns
-        -------
-        self : object
-            The encoder.
+        It takes and returns what `fit` does.
         """
         self._take(self.fork(), X, y)
         return self
@@ -150,17 +140,7 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
     def transform_and_learn(self, X: Any, y: ArrayLike | None = None) -> Float:
         """Encode rows, each before the encoder learns from it.
 
-        Parameters
-        ----------
-        X : pandas, polars or Arrow table, dict, list of dicts or matrix
-            Rows.
-        y : array-like of shape (n_samples,), default=None
-            Targets.
-
-        Returns
-        -------
-        rows : ndarray of shape (n_samples, n_features_out_)
-            The encoded rows.
+        It takes and returns what `fit_transform` does.
         """
         return self._take(self.fork(), X, y)
 
