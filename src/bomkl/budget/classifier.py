@@ -13,7 +13,7 @@ from bomkl._estimators.labels import checked_classes, checked_labels
 from bomkl._estimators.online import OnlineClassifier
 from bomkl._support.validation import check_as_many, check_choice, check_class_weights, parameter_error
 from bomkl.budget.estimator import EngineEstimator
-from bomkl.budget.per_row import LARGEST_WEIGHT, Float
+from bomkl.budget.parameters import LARGEST_WEIGHT, Float
 from bomkl.combiners import CLASSIFICATION_LOSSES, Combiner, Hedge
 from bomkl.learners import Learner
 

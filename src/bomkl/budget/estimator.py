@@ -33,8 +33,7 @@ from bomkl._support.repr import ShowsState, State, bytes_text, mistakes_text, to
 from bomkl._support.row_order import note_order
 from bomkl._support.validation import check_bool, check_choice, check_count, check_kept, parameter_error, thread_count
 from bomkl.budget.config import TASKS, KernelCalls, combiner_record, kernel_name, kernel_record, learner_record
-from bomkl.budget.parameters import check_parameters, kernel_list
-from bomkl.budget.per_row import Float, checked_weights, selection_deltas
+from bomkl.budget.parameters import Float, check_parameters, checked_weights, kernel_list, selection_deltas
 from bomkl.combiners import Combiner
 from bomkl.kernels import Kernel, KernelLike
 from bomkl.learners import SPA, Learner

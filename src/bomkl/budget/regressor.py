@@ -11,7 +11,7 @@ from bomkl._estimators.labels import checked_numbers
 from bomkl._estimators.online import OnlineRegressor
 from bomkl._support.validation import check_as_many, check_not_negative, is_finite_number, parameter_error
 from bomkl.budget.estimator import EngineEstimator
-from bomkl.budget.per_row import Float
+from bomkl.budget.parameters import Float
 from bomkl.combiners import REGRESSION_LOSSES, Combiner, Hedge
 from bomkl.learners import Learner
 from bomkl.tables.frames import Table

@@ -21,7 +21,7 @@ from bomkl.report import report_page
 from bomkl.serve.errors import RefusedError
 from bomkl.serve.http.answers import REFUSALS, JsonResponse, Problem, Replaying
 from bomkl.serve.http.traffic import Figures, Traffic
-from bomkl.serve.model.ignored import total
+from bomkl.serve.model.columns import total_ignored
 from bomkl.serve.model.learner import Learner
 from bomkl.serve.requests.feed import Feed
 from bomkl.serve.requests.service import Service
@@ -138,7 +138,7 @@ def _state(learner: Learner, service: Service, curves: bool) -> dict[str, Any]:
         "kernels": learner.kernels(),
         "kernel_weights": learner.kernel_weights() if learner.fitted else [],
         "columns": [] if columns is None else [{"name": n, "kind": kind} for n, kind in columns.kinds.items()],
-        "ignored_columns": total(ledger.ignored, learner.ignored),
+        "ignored_columns": total_ignored(ledger.ignored, learner.ignored),
         "labels": {"waiting": ledger.waiting, "expired": ledger.expired, "timeout": service.settings.label_timeout},
         "queued": service.queued,
         "memory": {"model_bytes": learner.estimator.nbytes_ if learner.fitted else 0},

@@ -6,7 +6,8 @@ They are stored in the log beside the rows, so that a restart and a replay read 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -17,6 +18,8 @@ from bomkl._support.limits import LARGEST, LONGEST_NAME, MOST_CLASSES, MOST_COLU
 from bomkl.serve.errors import RefusedError, wrong
 from bomkl.tables.cells import is_gap, kind_of
 
+_MOST_NAMES = 100  # of ignored columns
+OTHERS = "(others)"
 _LABELS = {bool: "boolean", int: "integer", str: "string", float: "number"}
 _LABEL_RULES = {
     "boolean": "be true or false, as the labels before",
@@ -192,3 +195,37 @@ def _refuse_new(name: str, names: list[str], place: str) -> None:
 
 def _list(names: list[str]) -> str:
     return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+
+
+class IgnoredColumns:
+    """Counts rows by columns that the model has no place for, in bounded memory, since the service started.
+
+    Examples
+    --------
+    >>> ignored = IgnoredColumns()
+    >>> ignored.add(without_place([{"a": 1}, {"a": 2, "new": 3}], Columns({"a": "number"})))
+    >>> ignored.rows
+    {'new': 1}
+    """
+
+    def __init__(self) -> None:
+        self.rows: dict[str, int] = {}
+
+    def add(self, rows: Mapping[str, int]) -> None:
+        """Add rows of columns; once many columns are named, new ones are counted together."""
+        for name, count in rows.items():
+            known = name if name in self.rows or len(self.rows) < _MOST_NAMES else OTHERS
+            self.rows[known] = self.rows.get(known, 0) + count
+
+
+def without_place(rows: Collection[Mapping[str, object]], columns: Columns) -> Counter[str]:
+    """Count the rows of columns that are not among those of the service."""
+    known = columns.kinds.keys()
+    if all(row.keys() == known for row in rows):
+        return Counter()
+    return Counter(name for row in rows if not row.keys() <= known for name in row.keys() - known)
+
+
+def total_ignored(*ignored: IgnoredColumns) -> dict[str, int]:
+    """Add up what several have counted; each may go on meanwhile in a thread of its own."""
+    return dict(sum((Counter(dict(each.rows)) for each in ignored), Counter()))

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 
 from bomkl.evaluate import row_errors
-from bomkl.serve.model.columns import Columns
-from bomkl.serve.model.ignored import IgnoredColumns
+from bomkl.serve.model.columns import Columns, IgnoredColumns
 from bomkl.serve.model.monitor import Monitor
 from bomkl.serve.storage.entry import ROOT, Entry, Place
 from bomkl.tables.notices import TableWarning

@@ -9,8 +9,7 @@ from typing import Any
 
 from bomkl.serve.errors import RefusedError, field_of
 from bomkl.serve.folder.start import Start, stored_columns
-from bomkl.serve.model.columns import Columns
-from bomkl.serve.model.ignored import IgnoredColumns, without_place
+from bomkl.serve.model.columns import Columns, IgnoredColumns, without_place
 from bomkl.serve.requests.work import Work
 from bomkl.serve.storage.log import Known, Log
 
