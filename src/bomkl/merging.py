@@ -93,7 +93,7 @@ def merge(models: Sequence[Any]) -> Any:
 
 
 def _merged_encoder(encoders: list[TableEncoder | None]) -> TableEncoder | None:
-    """Choose the encoder that has learned from most rows, after a look at whether all lay columns out alike."""
+    """Choose the encoder that has learned from most rows, if all have the same columns in the same order."""
     found = [encoder for encoder in encoders if encoder is not None]
     if not found:
         return None

@@ -110,7 +110,7 @@ def test_a_snapshot_of_another_log_is_refused(whole, tmp_path):
 def test_a_mark_of_another_log_is_refused(folder, tmp_path):
     write_log(tmp_path / "other", (100, 40))
     shutil.copy(tmp_path / "other" / "log.sqlite.end", folder)
-    with pytest.raises(LogError, match=r"entry 2 is not the one that .*log.sqlite.end tells of"):
+    with pytest.raises(LogError, match=r"entry 2 is not the one that .*log.sqlite.end names"):
         Log(str(folder), read_only=True)
     (folder / "log.sqlite.end").write_text("nonsense")
     with pytest.raises(LogError, match=r"log.sqlite.end: is damaged \(byte 0 to 8\)"):

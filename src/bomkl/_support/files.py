@@ -79,8 +79,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 def locked(path: str | os.PathLike[str]) -> Iterator[None]:
     """Hold the lock of a file; raises `BusyError` if another process holds it.
 
-    The lock is that of a file beside it, ``.NAME.lock``, and ends with its process, so what a killed process left
-    behind is in nobody's way.
+    The lock is that of a file beside it, ``.NAME.lock``, and ends with its process: a file that a killed process left
+    behind blocks nobody.
 
     `path`: the file that only one process is to write.
     """

@@ -141,7 +141,7 @@ def shallow_copy(it: C) -> C:
 
 
 def forked(part: Any) -> Any:
-    """Return what a copy of a learner goes on with: a fork of what learns, lists and dicts of its own."""
+    """Return an attribute for a copy of a learner: a fork of what learns, copies of lists and dicts."""
     if isinstance(part, list):
         return [forked(each) for each in part]
     if isinstance(part, dict):

@@ -40,7 +40,7 @@ def code_values(coding: Coding, sorted_columns: Float) -> Single:
 
 
 def network_state(network: Network) -> State:
-    """Everything it is, as arrays that are nobody else's."""
+    """Everything it is, as copies of its arrays."""
     return {"values": network.values, **network.state()}
 
 

@@ -63,7 +63,7 @@ def new_class_log_odds(seen: NDArray[np.intp] | int) -> Float:
 
 @dataclass(frozen=True)
 class LearnerSettings:
-    """What a learner is told before its first row."""
+    """Settings of a learner, which are known before its first row."""
 
     budget: int
     seed: int

@@ -291,7 +291,7 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
     def _learn(
         self, X: Any, targets: NDArray[Any], weights: Float | None, first: bool, order: NDArray[np.int64] | None = None
     ) -> Float:
-        """Learn with an engine that nobody else has."""
+        """Learn with an engine that no other model shares."""
         owner = type(self).__name__
         deltas = selection_deltas(owner, self.selection_delta, self.n_seen_, weights, len(targets))
         targets, given = _plain(targets, np.float64), None if weights is None else _plain(weights, np.float64)

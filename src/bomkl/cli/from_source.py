@@ -30,7 +30,7 @@ _SAVE_SECONDS = 60.0  # between two model files at most, while rows come
 
 
 def source_url(text: str) -> SourceUrl:
-    """Read the URL of a source; what happens there is told on standard error."""
+    """Read the URL of a source, whose messages go to standard error."""
     from bomkl.sources import SourceError, SourceUrl
 
     try:

@@ -27,7 +27,7 @@ def plain_warnings() -> Iterator[None]:
 
 
 def say(message: str) -> None:
-    """Print a line to standard error; where it can no longer be written to, the work goes on without."""
+    """Print a line to standard error; if that is closed, drop the line."""
     try:
         print(message, file=sys.stderr, flush=True)
     except OSError:

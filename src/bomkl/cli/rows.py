@@ -98,7 +98,7 @@ def open_for_learning(
 def open_for_predicting(
     model: Model, path: str, inputs: list[str] | Lines, chosen: dict[str, Any], pipe: PipeOptions, labels: bool
 ) -> Stream:
-    """Open rows as those were opened that a model has learned from; settings given now override those of then."""
+    """Open rows as those that the model learned from were opened; settings given now override the earlier ones."""
     from sklearn.base import is_classifier
 
     from bomkl.streams import open_stream

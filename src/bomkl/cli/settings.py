@@ -154,7 +154,7 @@ def row_settings(options: RowOptions, file: Mapping[str, Any] | None = None) -> 
 
 
 def takes_new_classes(estimator: Any) -> bool:
-    """Tell whether a classifier takes up classes that it learns of later."""
+    """Tell whether a classifier can add classes after its first rows."""
     from bomkl.auto import AutoMKLClassifier
 
     return isinstance(estimator, AutoMKLClassifier)

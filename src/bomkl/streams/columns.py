@@ -158,7 +158,7 @@ def _is_finite(cell: int | float) -> bool:
 
 
 def _checked_columns(cells: dict[str, Cells], schema: Schema, options: StreamOptions, file: str) -> tuple[Column, ...]:
-    """Give the columns of the features, after a look at whether the table has them and no others."""
+    """Return the columns of the features; refuse a table that lacks one or has others."""
     columns = schema.columns
     if columns is None:
         raise StreamError(f"{file}: is a table, but features without names are needed")

@@ -102,7 +102,7 @@ class KeptRows:
             self._bad.report(BadLineError(self.file, int(self._lines[row]), reason, column, text))
 
     def filled(self, row: int, column: str, cells: Any = None) -> float:
-        """Do what is told with a row that lacks a value; gives the number in its place, NaN to keep it missing."""
+        """Treat a missing value as the options say; returns the number to put in its place, NaN to keep it missing."""
         if self.missing == "error":
             self.refuse(row, "the value is missing", column, cells)
         elif self.missing == "skip":

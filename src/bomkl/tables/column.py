@@ -48,10 +48,10 @@ class Column:
     width: int  # how many it has
     values: Values  # its gaps and categories
     kind: Kind | None = None  # "number", "boolean", "category", "date": what it holds; None before its first value
-    total: float = 0.0  # sum and count of its numbers: their mean stands in for a gap
+    total: float = 0.0  # sum and count of its numbers: their mean fills missing values
     count: float = 0.0
     origin: float | None = None  # the first date learned from, in days since 1970; None before there is one
-    start: float = 0.0  # what stands in for gaps before the first number
+    start: float = 0.0  # what missing values are filled with before the first number
     waits: bool = False  # whether it waits for columns of numbers
     birth: int = 0  # rows learned before its first value, of a column that waits
 

@@ -348,6 +348,6 @@ def _turn(column: Column) -> tuple[Any, ...]:
 
 
 def _first_number(cells: Cells) -> float:
-    """Give what stands in for gaps before the first value of a column."""
+    """Return what a missing value is filled with before the first value of a column."""
     row = cells.first_value()
     return float(cells.values[row]) if cells.kind in _NUMBERS and row is not None else 0.0

@@ -87,7 +87,7 @@ class Notices:
         notices = tuple(self.found.values())
         texts = [each.text for each in notices[:_MOST]]
         if len(notices) > _MOST:
-            texts.append(f"So it is with {len(notices) - _MOST} more.")
+            texts.append(f"{len(notices) - _MOST} more columns have such problems.")
         warning = TableWarning(" ".join(texts))
         warning.notices = notices
         warning.ignored = {each.column: each.rows for (_, what), each in self.found.items() if what == "new"}

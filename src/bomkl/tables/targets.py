@@ -20,7 +20,7 @@ TARGETS = {None: 0, "number": 1, "class": 3}  # sums of targets a category
 
 @dataclass(frozen=True)
 class Targets:
-    """What a block tells of its targets."""
+    """What the targets of a block contribute to the sums, and their means and deviations before each row."""
 
     places: Sequence[int]  # the sum that each row adds to; -1 for none
     amounts: Sequence[float]  # what it adds

@@ -1,4 +1,4 @@
-"""What is told about drift: when it was noticed, who took over, and which columns changed."""
+"""Reports of drift: when it was noticed, which experts took over, and which columns changed."""
 
 from __future__ import annotations
 

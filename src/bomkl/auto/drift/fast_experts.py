@@ -1,7 +1,7 @@
 """Experts of the last rows, for streams that change faster than a thousand rows.
 
 Two small twins forget within about a hundred and within about thirty rows. Recent labels (of numbers, recent targets)
-predict without a look at the row. One more combination joins them to the slower learners, together and each for itself.
+predict without using the row. One more combination joins them to the slower learners, together and each for itself.
 It starts from what those say together, so that where nothing drifts the others cost next to nothing.
 """
 

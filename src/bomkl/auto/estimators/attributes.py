@@ -1,4 +1,4 @@
-"""What a fitted estimator tells of itself: attributes, explanations and a picture of the weights."""
+"""Attributes of a fitted estimator, its explanations and a plot of its weights."""
 
 from __future__ import annotations
 
@@ -117,8 +117,8 @@ class FittedAttributes(ShowsState):
         explanation : Explanation or Explanations
             Of one row, what each column, kernel and stored row added to the score; with ``drift="adapt"`` it explains
             the learner that counts most. Of several rows, Shapley values: what each column added, compared with other
-            rows of the stream. They add up to the score. Of arrays of more than 512 columns, the columns that are not
-            zero in a row are told apart, and all others are one.
+            rows of the stream. They add up to the score. With more than 512 columns of an array, each column that is
+            not zero in a row has a part of its own; all others share one.
         """
         now = self._now()
         check_is_fitted(now)

@@ -62,7 +62,7 @@ class InputRows(OneRow):
             self._places = None if update is None else update.columns_of_features()
             return (rows if update is None else self._rows_of(EncodedRows(rows, update.cells))), update
         rows, self._filler = filled_and_learned(self._filler_so_far(), X, learned)
-        vars(self).pop("_filler_of_stored", None)  # which holds the learner of then
+        vars(self).pop("_filler_of_stored", None)  # which keeps an earlier learner in memory
         return rows, None
 
     def _take_over(self, update: Update | None) -> None:

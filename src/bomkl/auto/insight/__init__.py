@@ -1,1 +1,1 @@
-"""What a model of rows tells of its columns: how much each matters, and what each added to a prediction."""
+"""How much each column matters to a model, and what it added to a prediction."""

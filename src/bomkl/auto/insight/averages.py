@@ -61,7 +61,7 @@ class Averages:
         return Averages(known.columns, count, total, squares, mean, spread, inner, model)
 
     def _of_rows(self, n: int) -> Averages:
-        """Make room for classes that have come, none of whose rows was measured; too many are not told apart."""
+        """Make room for classes none of whose rows was measured; of too many, none is measured by itself."""
 
         def fitted(values: Float) -> Float:
             return np.concatenate([values[:n], np.zeros((max(n - len(values), 0), values.shape[1]))])

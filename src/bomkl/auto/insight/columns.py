@@ -1,4 +1,4 @@
-"""How an estimator measures its columns while it learns, and what it tells of them."""
+"""How an estimator measures its columns while it learns, and the attributes that report it."""
 
 from __future__ import annotations
 

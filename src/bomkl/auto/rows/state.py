@@ -119,7 +119,7 @@ def _load_rows(learner: RowLearner, saved: Saved, columns: int) -> None:
 
 
 def _sample_state(rows: tuple[Codes, Float, Float]) -> State:
-    """Coded rows, class numbers or targets, and weights, as arrays that are nobody else's."""
+    """Copy coded rows, class numbers or targets, and weights."""
     codes, y, weight = rows
     return {"codes": codes.copy(), "y": y.copy(), "weight": weight.copy()}
 

@@ -77,7 +77,7 @@ class Growing:
         self.trees.until(ceil(share * self.trees.trees))
 
     def finish(self) -> Component:
-        """Grow all that are left, and make a component of them that is nobody else's."""
+        """Grow all that are left, and return a new component of them."""
         self.advance(1.0)
         return self.made()
 

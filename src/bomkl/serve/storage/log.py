@@ -170,7 +170,7 @@ class Log:
                 "log that belongs here; or, to go on without these rows, use 'bomkl replay DIR --repair'."
             )
         if marked.seq >= self.start.seq and self.place_of(marked.seq) != marked:
-            raise self._damaged(f"entry {marked.seq} is not the one that {self._mark.path} tells of", marked.digest)
+            raise self._damaged(f"entry {marked.seq} is not the one that {self._mark.path} names", marked.digest)
 
     def explained(self, doing: str = "") -> contextlib.AbstractContextManager[None]:
         """Name the log and the place in errors of SQLite."""
