@@ -8,10 +8,14 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, BudgetMKLClassifier
+from bomkl.auto.insight import plots
 from bomkl.evaluate import ProgressiveValidation
 from bomkl.report import RowWatch, report_page, write_report
+from bomkl.report.figures import picture
+from bomkl.report.words import change_words
 
 from .command_line import bomkl
 
@@ -88,6 +92,44 @@ def test_a_report_of_numbers(tmp_path):
     assert "root mean square" in text
     assert "intervals" in text
     assert "column 0" in {str(name) for name in watch.columns}
+
+
+def test_new_values_are_counted_once_however_many_there_are_and_dates_are_none():
+    names = [f"name {at}" for at in range(600)] + [f"name {at // 2}" for at in range(1150, 1250)]
+    days = pd.date_range("2020-01-01", periods=700).strftime("%Y-%m-%d")
+    model = AutoMKLClassifier(budget=20, random_state=0)
+    watch = watched(model, pd.DataFrame({"name": names, "day": days}), np.arange(700) % 2)
+    assert watch.columns["name"].new == 100 + 25  # of rows 500 to 600, and one of two after them
+    _, text = checked(report_page(model, watch))
+    assert "column missing, of 100 new, of 100 name 0 18 Changes" in text
+
+
+def test_names_of_wide_letters_have_room():
+    seen = []
+
+    def draw(ax):
+        ax.barh(range(2), [1, 2])
+        ax.set_yticks(range(2), ["WN", "MMMMMMMM"])
+        seen.append(ax)
+        return "bars"
+
+    picture(draw, (4.2, 2.0), "bars")
+    ax = seen[0]
+    assert min(label.get_window_extent().x0 for label in ax.get_yticklabels()) >= 0
+
+
+def test_classes_stand_in_their_order():
+    y = np.arange(700) % 12
+    model = AutoMKLClassifier(budget=20, random_state=0).partial_fit(X, y)
+    ax = Figure().subplots()
+    plots.draw_confusion(model, ax)
+    assert [label.get_text() for label in ax.get_yticklabels()] == [str(at) for at in range(12)]
+
+
+def test_a_linear_model_that_sees_no_words_is_no_baseline():
+    words = np.where(X[:, 0] > 0, "late again today", "early as ever") + np.char.add(" ", np.arange(700).astype(str))
+    model = AutoMKLClassifier(budget=20, random_state=0).partial_fit(pd.DataFrame({"note": words}), X[:, 0] > 0)
+    assert "a linear model on" not in checked(report_page(model))[1]
 
 
 ODD = {
@@ -168,7 +210,7 @@ def test_changes_are_drawn_named_and_listed_once():
     assert {event.row for event in model.drift_} <= {line.get_xdata()[0] for line in ax.lines}
     _, text = checked(report_page(model))
     assert f"noticed, the last at row {model.drift_[-1].row:,}." in text
-    assert all(text.count(str(event)) == 1 for event in model.drift_)
+    assert all(text.count(change_words(event)) == 1 for event in model.drift_)
 
 
 def test_of_many_changes_the_last_are_listed(monkeypatch):
@@ -178,8 +220,8 @@ def test_of_many_changes_the_last_are_listed(monkeypatch):
     assert len(model.drift_) > 1
     _, text = checked(report_page(model))
     assert f"Of {len(model.drift_)} changes, the last 1 are listed." in text
-    assert str(model.drift_[-1]) in text
-    assert str(model.drift_[0]) not in text
+    assert change_words(model.drift_[-1]) in text
+    assert change_words(model.drift_[0]) not in text
 
 
 def test_only_a_model_that_notes_changes_says_that_there_were_none():

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _REM_OF_INCH, _LEAST_REM_OF_INCH = 6.5, 4.2  # so that letters are as large as those of the page, or a little smaller
 _INK = "#12131a"  # stands for the colour of the text
-_LETTER, _LINE = 0.078, 0.2  # inches of a letter and of a line
+_LINE = 0.2  # inches of a line
 
 
 def picture(draw: Callable[[Axes], str], size: tuple[float, float], name: str) -> tuple[str, str]:
@@ -66,17 +66,21 @@ def picture(draw: Callable[[Axes], str], size: tuple[float, float], name: str) -
 
 
 def _make_room(figure: Figure, ax: Axes) -> None:
-    """Set margins by the number of letters: a layout that measures them draws everything twice."""
+    """Set margins by the width of names alone: a layout that measures all of it draws everything twice."""
     width, height = figure.get_size_inches()
     legend = ax.get_legend()
     lines = -(-len(legend.get_texts()) // 3) if legend is not None and legend.get_label() == "above" else 0
     top = 0.1 + _LINE * lines + 1.3 * _LINE * bool(ax.get_title(loc="left"))
-    left = 0.15 + 1.2 * _LINE * bool(ax.get_ylabel()) + _LETTER * _longest(ax.get_yticklabels())
+    left = 0.2 + 1.2 * _LINE * bool(ax.get_ylabel()) + _longest(ax.get_yticklabels())
     names = ax.get_xticklabels()
     upright = bool(names) and names[0].get_rotation() == 90
-    bottom = 0.2 + 1.2 * _LINE * bool(ax.get_xlabel()) + (_LETTER * _longest(names) if upright else _LINE)
+    bottom = 0.2 + 1.2 * _LINE * bool(ax.get_xlabel()) + (_longest(names) if upright else _LINE)
     figure.subplots_adjust(left / width, bottom / height, 1 - 0.2 / width, 1 - top / height)
 
 
-def _longest(labels: list[Any]) -> int:
-    return max((len(label.get_text()) for label in labels), default=0)
+def _longest(labels: list[Any]) -> float:
+    """Inches that the longest label takes in the font of matplotlib, which is a wide one."""
+    from matplotlib.textpath import text_to_path
+
+    measure = text_to_path.get_text_width_height_descent
+    return max((measure(each.get_text(), each.get_fontproperties(), False)[0] / 72 for each in labels), default=0.0)

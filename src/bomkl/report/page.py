@@ -14,12 +14,11 @@ from bomkl._support.extras import install_hint
 from bomkl._support.files import replacing
 from bomkl._version import __version__
 from bomkl.report.figures import picture
-from bomkl.report.watch import RowWatch
-from bomkl.report.words import first_words, next_steps
+from bomkl.report.watch import NEW_AFTER, RowWatch
+from bomkl.report.words import change_words, first_words, next_steps
 
 _MOST_EVENTS = 10
 _MOST_GAPS = 15
-_MOST_CLASSES = 20
 
 
 @dataclass
@@ -69,7 +68,7 @@ def report_page(model: Any, watch: RowWatch | None = None, title: str = "") -> s
         sections.effects(),
         sections.words(),
         _groups(watch, groups, history),
-        _gaps(watch),
+        _gaps(watch, model),
         sections.drift(events),
         sections.odd(watch),
         Section("What to do next", bullets=next_steps(model, history, watch, groups, events)),
@@ -112,7 +111,7 @@ class _Sections:
     def __init__(self, model: Any, drawing: Any, history: Any) -> None:
         self.model, self.drawing, self.history = model, drawing, history
 
-    def _figure(self, draw: Callable[[Any, Any], str], size: tuple[float, float] = (7.0, 3.3)) -> tuple[str, str]:
+    def _figure(self, draw: Callable[[Any, Any], str], size: tuple[float, float] = (5.2, 3.0)) -> tuple[str, str]:
         return picture(lambda ax: draw(self.model, ax), size, draw.__name__)
 
     def error(self) -> Section:
@@ -120,19 +119,19 @@ class _Sections:
 
     def mistakes(self) -> Section:
         if self.history.regression:
-            return Section("Predictions and targets", figures=[self._figure(self.drawing.draw_residuals, (5.5, 4.0))])
+            return Section("Predictions and targets", figures=[self._figure(self.drawing.draw_residuals, (5.2, 4.0))])
         labels, counts = self.model._labels.tolist(), self.history.counts
         if not len(self.history.confusion):
-            order = np.argsort(-counts, kind="stable")[:_MOST_CLASSES]
+            order = np.argsort(-counts, kind="stable")[: self.drawing.MOST_CLASSES]
             rows = [[str(labels[at]), f"{int(counts[at]):,}"] for at in order]
             return Section(
                 "Classes", [f"The {len(order)} commonest of {len(counts)} classes."], [], ["class", "rows"], rows
             )
-        shown = min(len(labels), _MOST_CLASSES)
-        size = (5.5, 3.2) if shown <= 4 else (7.0, 5.2)
+        shown = min(len(labels), self.drawing.MOST_CLASSES)
+        size = (5.2, 3.2) if shown <= 6 else (7.0, 5.8)
         section = Section("Which classes are confused", figures=[self._figure(self.drawing.draw_confusion, size)])
         confusion = self.history.confusion
-        order = np.argsort(-confusion.sum(axis=1), kind="stable")[:_MOST_CLASSES]
+        order = np.argsort(-confusion.sum(axis=1), kind="stable")[: self.drawing.MOST_CLASSES]
         section.head = ["class", "rows", "found, of 100", "right when predicted, of 100"]
         for at in order:
             total, right, said = int(confusion[at].sum()), int(confusion[at, at]), int(confusion[:, at].sum())
@@ -145,7 +144,7 @@ class _Sections:
 
     def calibration(self) -> Section | None:
         try:
-            figure = self._figure(self.drawing.draw_calibration, (5.5, 3.6))
+            figure = self._figure(self.drawing.draw_calibration, (5.2, 3.6))
         except ValueError:
             return None
         title = "Do intervals hold what they promise" if self.history.regression else "Can probabilities be trusted"
@@ -155,7 +154,7 @@ class _Sections:
         section = Section("Columns that matter")
         try:
             n = min(int(np.isfinite(self.model._measured()[1]).sum()), 20)
-            section.figures.append(self._figure(self.drawing.draw_importances, (7.0, 1.2 + 0.24 * n)))
+            section.figures.append(self._figure(self.drawing.draw_importances, (5.2, 1.2 + 0.24 * n)))
         except (ValueError, TypeError):
             section.lines.append("No column has been measured yet.")
             return section
@@ -164,7 +163,7 @@ class _Sections:
             "bars show how much the error rises by that; grey lines are two standard errors. A column whose line "
             "crosses zero may be noise, or another column tells the same."
         )
-        if not self.history.regression and len(self.model.classes_) > 2:
+        if not self.history.regression and len(self.model.classes_) > 2 and n > 1:
             section.head = ["class", "columns that matter most for its rows, in shares of all"]
             section.rows = self._columns_by_class()
         return section
@@ -172,13 +171,14 @@ class _Sections:
     def _columns_by_class(self) -> list[list[str]]:
         """Columns that matter beyond doubt for the rows of each class, of the commonest classes."""
         shares, deviations = self.model._measured_by_class()
-        names, labels, rows = self.model._column_names(), self.model._labels.tolist(), []
-        for at in np.argsort(-self.history.counts[: len(shares)], kind="stable")[:_MOST_CLASSES]:
+        names, labels, rows = self.model._column_names(), self.model._labels, []
+        order = np.argsort(-self.history.counts[: len(shares)], kind="stable")[: self.drawing.MOST_CLASSES]
+        for at in order[np.argsort(labels[order], kind="stable")]:
             sure = np.where(shares[at] > 2 * deviations[at], shares[at], 0.0)
             top = [each for each in np.argsort(-sure, kind="stable")[:4] if sure[each] > 0]
             shown = ", ".join(f"{names[each]} ({sure[each]:.0%})" for each in top)
             rows.append([str(labels[at]), shown or "none for sure"])
-        return sorted(rows)
+        return rows
 
     def effects(self) -> Section | None:
         outputs = self.model._shown_outputs()
@@ -208,7 +208,7 @@ class _Sections:
         section = Section("Changes of the stream", figures=[self._figure(self.drawing.draw_drift)])
         if len(events) > _MOST_EVENTS:
             section.lines.append(f"Of {len(events)} changes, the last {_MOST_EVENTS} are listed.")
-        section.bullets = [str(event) for event in events[-_MOST_EVENTS:]]
+        section.bullets = [change_words(event) for event in events[-_MOST_EVENTS:]]
         return section
 
     def odd(self, watch: RowWatch | None) -> Section | None:
@@ -242,7 +242,7 @@ def _groups(watch: RowWatch | None, groups: list[Any], history: Any) -> Section 
         return section
     mean = watch.errors / max(watch.rows, 1)
     section.lines.append(
-        "Groups of rows with more errors than chance explains, all groups that were looked at counted in."
+        "Groups of rows with more errors than chance explains, even where so many groups are looked at."
     )
     unit = "off by, on average" if history.regression else "wrong of 100"
     section.head = ["column", "value", "rows", unit, "all rows"]
@@ -254,17 +254,21 @@ def _groups(watch: RowWatch | None, groups: list[Any], history: Any) -> Section 
     return section
 
 
-def _gaps(watch: RowWatch | None) -> Section | None:
+def _gaps(watch: RowWatch | None, model: Any) -> Section | None:
     if watch is None or not watch.columns:
         return None
     section = Section("Missing and new values")
-    found = [
-        (each.missing + each.new, str(name), each) for name, each in watch.columns.items() if each.missing or each.new
-    ]
+    kinds = {} if model.encoder_ is None else model.encoder_.kinds_
+    found = []
+    for name, each in watch.columns.items():
+        new = 0.0 if kinds.get(name) == "date" else each.new  # dates are new all the time
+        if each.missing or new:
+            found.append((each.missing / each.rows, new / each.rows, str(name)))
     if not found:
         section.lines.append("No value is missing, and no category came late.")
         return section
-    section.head = ["column", "missing, of 100", "rows with a value never seen, of 100"]
-    for _, name, each in sorted(found, key=lambda item: -item[0])[:_MOST_GAPS]:
-        section.rows.append([name, f"{100 * each.missing / each.rows:.2g}", f"{100 * each.new / each.rows:.2g}"])
+    section.head = ["column", "missing, of 100", "new, of 100"]
+    for missing, new, name in sorted(found, key=lambda each: -each[0] - each[1])[:_MOST_GAPS]:
+        section.rows.append([name, f"{100 * missing:.2g}", f"{100 * new:.2g}"])
+    section.lines.append(f"New are values that no row before had; the first {NEW_AFTER} rows do not count.")
     return section

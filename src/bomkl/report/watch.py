@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from statistics import NormalDist
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,8 @@ MOST_VALUES = 200  # of a column
 ODD_ROWS = 10
 _PARTS = 5  # into which numbers are cut, at quantiles of the first rows
 _FEWEST = 30  # rows of a group
-_FIRST = 500  # rows before which everything is new
+NEW_AFTER = 500  # rows before which everything is new
+_CHECKSUMS = 2**18  # that tell values seen before from new ones; a new one may share that of another
 _LONGEST = 60  # letters of a cell that are shown
 _ERRORS_AT_CHANCE = 0.01  # groups that chance alone would show, on average, in a whole report
 
@@ -37,6 +39,7 @@ class _Column:
     rows: int = 0
     missing: int = 0
     new: int = 0
+    seen: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))  # by checksums of values
 
 
 @dataclass(frozen=True)
@@ -95,9 +98,12 @@ class RowWatch:
         inverse = np.array([codes.setdefault(value, len(codes)) for value in map(_key, values)], dtype=np.intp)
         if None in codes:
             column.missing += int((inverse == codes[None]).sum())
-        if self.rows >= _FIRST and len(column.counts) < MOST_VALUES:
-            fresh = np.array([value not in column.counts for value in codes])
-            column.new += int(fresh[inverse].sum())
+        if not len(column.seen):
+            column.seen = np.zeros(_CHECKSUMS, dtype=bool)
+        sums = [crc32(value.encode("utf-8", "surrogatepass")) % _CHECKSUMS for value in codes if value is not None]
+        if self.rows >= NEW_AFTER:
+            column.new += int((~column.seen[sums]).sum())
+        column.seen[sums] = True
         self._add(column, list(codes), inverse, errors)
 
     def _add(self, column: _Column, keys: list[Any], inverse: NDArray[np.intp], errors: Float) -> None:
@@ -124,7 +130,7 @@ class RowWatch:
             predicted = classes[best]
         least = self.odd[-1][0] if len(self.odd) == ODD_ROWS else 0.0
         for at in np.flatnonzero(surprise > least):
-            if self.rows + at < _FIRST:
+            if self.rows + at < NEW_AFTER:
                 continue
             shown = ", ".join(f"{name}={_text(values[at])}" for name, values in list(cells.items())[:6])
             label, guess = (value.item() if hasattr(value, "item") else value for value in (y[at], predicted[at]))
@@ -171,7 +177,7 @@ def _text(value: Any) -> str:
     if isinstance(value, float | np.floating):
         return f"{value:.4g}"
     text = "missing" if is_gap(value) else str(value)
-    return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
 def _part(column: _Column, key: Any) -> str:

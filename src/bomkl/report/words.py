@@ -45,6 +45,20 @@ def _order_words(model: Any) -> list[str]:
     return ["The order of the rows is not random: for rows in another order, these figures can be far too good."]
 
 
+def change_words(event: Any) -> str:
+    """Say what a change of the stream was.
+
+    Examples
+    --------
+    >>> from bomkl.auto.drift.events import DriftEvent
+    >>> change_words(DriftEvent(1200, False, 5.3, {"model": 0.2, "forget 0.97": 0.8}, {"size": 1.4}))
+    'Row 1,200: gradual; the last rows tell more than all rows do. Column size has moved by +1.4 standard deviations.'
+    """
+    what = "sudden; the error rose" if event.sudden else "gradual; the last rows tell more than all rows do"
+    moved = [f" Column {name} has moved by {by:+.1f} standard deviations." for name, by in event.columns.items()]
+    return f"Row {event.row:,}: {what}." + "".join(moved[:1])
+
+
 def next_steps(model: Any, history: Any, watch: Any, groups: list[Any], events: list[Any]) -> list[str]:
     """Say what to do next, by what was found."""
     order = vars(model).get("_order")

@@ -14,7 +14,6 @@ from bomkl.tables.encoded import EncodedRows
 
 POINTS = 24  # values of a column
 ROWS = 48  # rows whose other columns are used
-_LONGEST = 24  # letters of a value that are shown
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ def effect_of(predict: Any, mixer: RowMixer, rows: Any, column: int, kind: str |
     if values.dtype.kind == "f" and kind == "date":
         values = np.round(values * 86400).astype("datetime64[s]")
     elif values.dtype.kind != "f":
-        values = [_short(text) for text in values.tolist()]
+        values = ["missing" if text is None else str(text) for text in values.tolist()]
     low, high = np.quantile(found, [0.1, 0.9], axis=1)
     return Effect(mixer.names[column], values, found.mean(axis=1), low, high)
 
@@ -80,8 +79,3 @@ def _chosen(cells: NDArray[Any]) -> NDArray[np.intp]:
     if len(texts) > len(cells) // 2:  # free texts: their words tell more
         return np.empty(0, dtype=np.intp)
     return np.asarray(first[np.argsort(-count, kind="stable")[:12]], dtype=np.intp)
-
-
-def _short(text: Any) -> str:
-    shown = "missing" if text is None else str(text)
-    return shown if len(shown) <= _LONGEST else shown[:_LONGEST] + "..."

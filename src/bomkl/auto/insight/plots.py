@@ -12,6 +12,7 @@ import numpy as np
 from bomkl.auto.estimators.uncertainty import LEVELS
 from bomkl.auto.insight.effects import Effect
 from bomkl.auto.insight.history import History
+from bomkl.auto.insight.words import text_columns
 from bomkl.plots import wilson_interval
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 BLUE, ORANGE, GREEN, RED, GREY = "#3b7dd8", "#d9822b", "#2c9c69", "#c43d3d", "#8a8f98"  # readable on white and on black
 _MOST_BARS = 20
+MOST_CLASSES = 30  # of a confusion matrix
 
 
 def history_of(model: Any) -> History:
@@ -71,9 +73,9 @@ def _legend(ax: Axes) -> None:
 
 
 def linear_error(model: Any) -> float | None:
-    """Error of the linear component alone: share of mistakes, or root mean squared error; None if there is none."""
+    """Share of mistakes or root mean squared error of the linear component; None without one that reads all columns."""
     names = [member.name for member in model.kernels_]
-    if "linear" not in names or model.n_seen_ < 64:
+    if "linear" not in names or model.n_seen_ < 64 or text_columns(model._sample(), model._hashed_names()):
         return None
     error = float(model.component_errors_[names.index("linear")])
     return error**0.5 if not hasattr(model, "classes_") else error
@@ -158,18 +160,19 @@ def draw_effect(effect: Effect, ax: Axes, outputs: list[str]) -> str:
         if effect.values.dtype.kind == "M":
             _as_dates(ax)
     else:
-        ax.set_yticks(np.arange(len(effect.values))[::-1], [_short(value, 18) for value in effect.values])
+        ax.set_yticks(np.arange(len(effect.values))[::-1], [_short(value, 24) for value in effect.values])
         ax.set_xlabel(what)
         ax.set_title(_short(effect.name), fontsize="medium", loc="left")
     if len(outputs) > 1:
-        ax.legend(fontsize="small", frameon=False)
+        ax.legend(title="class", fontsize="small", title_fontsize="small", frameon=False)
     first = scale * effect.means[:, 0]
     low, high = int(first.argmin()), int(first.argmax())
-    shown = [f"{value:.4g}" if isinstance(value, float) else str(value) for value in list(effect.values)]
-    of = f" of {outputs[0]}" if len(outputs) > 1 else ""
+    shown = [f"{value:.4g}" if isinstance(value, float) else _cut(value, 40) for value in list(effect.values)]
+    what = f"probability of {outputs[0]}" if outputs else "prediction"
+    unit = " %" if outputs else ""
     return (
-        f"{effect.name}: the {what.split(',')[0]}{of} goes "
-        f"from {first[low]:.3g} at {shown[low]} to {first[high]:.3g} at {shown[high]}."
+        f"{effect.name}: the {what} goes from {first[low]:.3g}{unit} at {shown[low]} to {first[high]:.3g}{unit} at "
+        f"{shown[high]}."
     )
 
 
@@ -204,8 +207,8 @@ def draw_confusion(model: Any, ax: Axes) -> str:
     counts = history.confusion
     if not len(counts):
         raise ValueError("There are too many classes for a picture.")
-    order = np.argsort(-counts.sum(axis=1), kind="stable")[:_MOST_BARS]
-    order = order[np.argsort([str(labels[at]) for at in order], kind="stable")]
+    order = np.argsort(-counts.sum(axis=1), kind="stable")[:MOST_CLASSES]
+    order = order[np.argsort(model._labels[order], kind="stable")]
     shown = counts[np.ix_(order, order)]
     share = 100 * shown / np.maximum(counts.sum(axis=1)[order, None], 1)
     ax.imshow(share, cmap="Blues", vmin=0, vmax=100, aspect="auto")
@@ -221,7 +224,7 @@ def draw_confusion(model: Any, ax: Axes) -> str:
     wrong = counts.copy()
     np.fill_diagonal(wrong, 0)
     worst = np.dstack(np.unravel_index(np.argsort(-wrong, axis=None, kind="stable")[:3], wrong.shape))[0]
-    pairs = [f"{labels[i]} taken for {labels[j]} {wrong[i, j]:,} times" for i, j in worst if wrong[i, j]]
+    pairs = [f"{labels[i]} taken for {labels[j]} ({wrong[i, j]:,} times)" for i, j in worst if wrong[i, j]]
     return ("Most frequent confusions: " + ", ".join(pairs) + ".") if pairs else "No row was taken for another class."
 
 
@@ -239,7 +242,11 @@ def draw_residuals(model: Any, ax: Axes) -> str:
     )
 
 
-def _short(name: Any, longest: int = 28) -> str:
+def _short(name: Any, longest: int = 32) -> str:
     """Names as matplotlib shows them: short, and dollars are no formulas."""
-    text = str(name).replace("$", r"\$")
-    return text if len(text) <= longest else text[:longest] + "..."
+    return _cut(name, longest).replace("$", r"\$")
+
+
+def _cut(name: Any, longest: int) -> str:
+    text = str(name)
+    return text if len(text) <= longest else text[: longest - 1] + "…"
