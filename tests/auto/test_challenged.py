@@ -38,10 +38,10 @@ def layer(model):
     return learner
 
 
-def learned(kind, sizes, reload=False, **rows):
+def learned(kind, sizes, reload=False, n_jobs=None, **rows):
     X, y = changed(kind)
     classes = {} if kind == "numbers" else {"classes": np.unique(y)}
-    model, out, begin, trial = fresh(kind), [], 0, False
+    model, out, begin, trial = fresh(kind).set_params(n_jobs=n_jobs), [], 0, False
     while begin < len(y):
         end = begin + sizes[len(out) % len(sizes)]
         weight = {"sample_weight": rows["weight"][begin:end]} if rows else {}
@@ -59,7 +59,7 @@ def test_a_challenger_takes_over_after_the_same_row_however_rows_are_split(kind)
     assert layer(whole).inner.seen < 1500
     assert [event.row for event in whole.drift_] == sorted(event.row for event in whole.drift_)
     assert any(event.sudden and 900 < event.row < 1200 for event in whole.drift_)
-    split, others, trial = learned(kind, [7, 16, 1, 30], reload=True)
+    split, others, trial = learned(kind, [7, 16, 1, 30], reload=True, n_jobs=2)
     assert trial
     assert_array_equal(others, scores)
     assert split.drift_ == whole.drift_

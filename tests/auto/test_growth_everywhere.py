@@ -111,10 +111,10 @@ def test_rows_without_weight_change_nothing(monkeypatch):
     assert_array_equal(model.score_and_learn(X[900:], y[900:]), other.score_and_learn(X[900:], y[900:]))
 
 
-@pytest.mark.parametrize("after", [1, 40, 200])
-def test_an_interrupt_while_trees_grow_takes_the_call_back(after, monkeypatch):
+@pytest.mark.parametrize(("after", "n_jobs"), [(1, None), (1, 2), (40, None), (200, None)])
+def test_an_interrupt_while_trees_grow_takes_the_call_back(after, n_jobs, monkeypatch):
     let_win(monkeypatch, TREES, NETWORK)
-    model, y = grown("two", 400)
+    model, y = grown("two", 400, n_jobs=n_jobs)
     other, steps = copy.deepcopy(model), [0]
     original = grown_trees.Growing.advance
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor
-from typing import Any, Protocol
+from concurrent.futures import Executor, ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
 
 
 class Mapper(Protocol):
@@ -25,6 +28,33 @@ def in_order(run: Mapper, function: Callable[[int], Any], costs: list[float]) ->
 def threads_of(run: Mapper) -> int:
     """Tell how many threads a `map` has, which the core uses, too."""
     return getattr(run, "threads", 1)
+
+
+def pipelined(
+    run: Mapper, first: Callable[[slice], T], second: Callable[[slice, T], Any], n: int, at_once: int
+) -> None:
+    """Call `second(rows, first(rows))` for n rows in order.
+
+    Where `run` has threads, `first` is some rows ahead: it must not need anything that `second` changes.
+
+    Examples
+    --------
+    >>> pipelined(map, lambda rows: rows.stop, print, 3, 2)
+    slice(0, 3, None) 3
+    """
+    if threads_of(run) == 1:
+        at_once = n
+    parts = [slice(begin, min(begin + at_once, n)) for begin in range(0, n, at_once)]
+    if len(parts) < 2:
+        for part in parts:
+            second(part, first(part))
+        return
+    with ThreadPoolExecutor(1) as ahead:
+        found = ahead.submit(first, parts[0])
+        for part, following in pairwise(parts):
+            of_part, found = found.result(), ahead.submit(first, following)
+            second(part, of_part)
+        second(parts[-1], found.result())
 
 
 def shared_by(pool: Executor, threads: int) -> Mapper:

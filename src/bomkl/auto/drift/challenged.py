@@ -86,8 +86,7 @@ class ChallengedLearner(Layer):
         n = len(y)
         nothing = np.empty((0, self.columns)), np.empty(0), np.empty(0)
         last = nothing if self.inner.drift is None else self.inner.drift.last_rows()
-        out = self.inner.score_and_learn(X, y, weight, run)
-        rival = None if self.challenger is None else self.challenger.score_and_learn(X, y, weight, run)
+        out, rival = self._both(X, y, weight, run)
         self.seen += n
         at = 0
         while at < n:
@@ -118,6 +117,13 @@ class ChallengedLearner(Layer):
             self.challenger, rival = None, None
             self.losses, self.age = np.zeros(2), 0
         return out
+
+    def _both(self, X: Any, y: Float, weight: Float, run: Mapper) -> tuple[Float, Float | None]:
+        """Scores of the learner and of the challenger, which may learn at the same time."""
+        if self.challenger is None:
+            return self.inner.score_and_learn(X, y, weight, run), None
+        out, rival = run(lambda each: each.score_and_learn(X, y, weight), (self.inner, self.challenger))
+        return out, rival
 
     def _next_change(self, n: int, at: int) -> tuple[int, int] | None:
         """Return how many of the last n rows had been learned when a sudden change was noticed, and its age.

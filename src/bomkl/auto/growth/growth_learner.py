@@ -18,7 +18,7 @@ from bomkl.auto.growth.grown_trees import MOST_CLASSES, Growing, GrowthJob, with
 from bomkl.auto.growth.pace import BLOCK, NEVER, Pace, Switch, pool_bytes, rows_within, up
 from bomkl.auto.learner import Layer, Learner, after_row, loadable, shallow_copy
 from bomkl.auto.network import code_values
-from bomkl.auto.parallel import Mapper
+from bomkl.auto.parallel import Mapper, pipelined
 from bomkl.auto.rows.arrays import checked, dense_rows, matrix_rows, scores_of_one
 from bomkl.auto.rows.held_rows import HeldRows
 from bomkl.auto.rows.rebuild import target_scale
@@ -32,6 +32,7 @@ _LEAST = {TREES: 0.01, NETWORK: 0.005}  # gain that each must bring, as a share 
 _REHEARSED = 4  # part of the sample that a new network begins with
 _MOST_NETWORK_CLASSES = 1000
 _AT_ONCE = 1024  # rows scored at a time
+_IN_STEP = 512  # rows that the learner within is ahead of trees and network, where there are threads
 
 
 @loadable
@@ -77,7 +78,16 @@ class GrowthLearner(Layer):
 
     def score_and_learn(self, X: Any, y: Float, weight: Float, run: Mapper = map) -> Float:
         """Score rows, each just before it is learned from; y are class numbers or targets."""
-        return self.take(X, y, weight, self.inner.score_and_learn(X, y, weight, run))
+        out = np.empty((len(y), self.outputs))
+
+        def within(rows: slice) -> Float:
+            return self.inner.score_and_learn(X[rows], y[rows], weight[rows], run)
+
+        def grow(rows: slice, said: Float) -> None:
+            out[rows] = self.take(X[rows], y[rows], weight[rows], said)
+
+        pipelined(run, within, grow, len(y), _IN_STEP)
+        return out
 
     def take(self, X: Any, y: Float, weight: Float, said: Float, coded: bool = False) -> Float:
         """Score rows, of which the learner within said something, and learn from them; they may be coded."""
