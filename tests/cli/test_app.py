@@ -21,6 +21,16 @@ def test_version_and_help():
     assert "--checkpoint-every" in bomkl("train", "--help").stdout
 
 
+@pytest.mark.parametrize("name", ["train", "predict", "eval", "report", "inspect", "merge", "convert", "serve", "push"])
+def test_the_help_of_a_command_is_plain(name):
+    shown, first = bomkl(name, "--help").stdout, bomkl("--help").stdout.partition(f"  {name} ")[2].splitlines()[0]
+    assert "<str>" not in shown
+    assert "<list" not in shown
+    assert "...}..." not in shown
+    assert first.endswith(".")
+    assert not first.endswith("...")
+
+
 def test_the_command_line_starts_without_heavy_imports():
     check = "import sys, bomkl.cli; print([m for m in ('numpy', 'scipy', 'sklearn', 'pyarrow') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", check], capture_output=True, text=True).stdout.strip() == "[]"

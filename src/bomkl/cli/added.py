@@ -28,8 +28,11 @@ class Commands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return the command of that name; one that cannot be had tells why when it is run."""
-        own = super().get_command(ctx, cmd_name)
+        own: Any = super().get_command(ctx, cmd_name)
         if own is not None:
+            for each in own.params:
+                if each.param_type_name == "argument":
+                    each.display_type_rich = _no_type
             return own
         if cmd_name in _entry_points():
             try:
@@ -41,6 +44,10 @@ class Commands(TyperGroup):
         if cmd_name in _OF_THE_LAB:
             return _failing(cmd_name, "the command is part of bomkl-lab: pip install ./lab in a clone of bomkl")
         return None
+
+
+def _no_type(ctx: Any) -> None:
+    """Give what the help says of an argument beside its name, where Typer would say ``<list[str]>``."""
 
 
 def _added(name: str) -> typer.Typer:

@@ -45,16 +45,17 @@ _ROW_HELP: dict[str, tuple[str, str | None]] = {
     "strings": ("Column to treat as strings although it looks like numbers (may be repeated).", None),
     "missing": (
         "What to do with a missing value: keep it, error, skip the row, or a number to put in its place.",
-        "keep, but error for convert",
+        "keep with auto, else error",
     ),
-    "categorical": ("For convert: how columns of strings become features: vocabulary, hash or error.", None),
-    "buckets": ("For convert: number of features that all hashed columns share.", None),
+    "categorical": ("Without auto, how strings become features: vocabulary, hash or error.", None),
+    "buckets": ("Number of features that all hashed columns share.", None),
     "zero_based": ("svmlight indices start at 0.", None),
     "n_features": ("Number of svmlight features.", "found by a first pass"),
     "new_columns": ("What to do with columns that were not in the first row: learn, ignore or refuse.", None),
     "on_bad_line": ("What to do with a line that cannot be read: stop, or skip it and count it.", None),
 }
 _RENAMED = {"n_features": "features"}
+_COLUMNS = ("label", "weight", "ignore", "strings")  # options whose value names a column
 
 
 def _row_option(name: str) -> tuple[str, Any, Any]:
@@ -70,7 +71,8 @@ def _row_option(name: str) -> tuple[str, Any, Any]:
         kind, default = str | None, None
     elif name in ("label", "weight"):  # a name or a position
         kind = str | None
-    option = typer.Option(*flags, help=about, show_default=shown or True)
+    metavar = "COLUMN" if name in _COLUMNS else None
+    option = typer.Option(*flags, help=about, metavar=metavar, show_default=shown or True)
     return _RENAMED.get(name, name), Annotated[kind, option], field(default=default)
 
 
@@ -125,7 +127,8 @@ class AlgorithmOptions:
         ),
     ] = None
     config: Annotated[
-        str | None, typer.Option(help="TOML file with the same settings; command-line options override it.")
+        str | None,
+        typer.Option(help="TOML file with the same settings; command-line options override it.", metavar="FILE"),
     ] = None
     classes: Annotated[
         str | None,

@@ -21,7 +21,9 @@ from bomkl.cli.messages import UsageError, naming, say
 if TYPE_CHECKING:
     from bomkl.evaluate import Progress
 
-Output = Annotated[str, typer.Option("--output", "-o", help="File to write.", show_default="standard output")]
+Output = Annotated[
+    str, typer.Option("--output", "-o", help="File to write.", metavar="FILE", show_default="standard output")
+]
 _FIRST_SECONDS, _SECONDS = 1.0, 5.0  # until the table shows a line though no record is due
 
 

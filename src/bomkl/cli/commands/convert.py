@@ -26,7 +26,9 @@ def convert(
     inputs: Inputs,
     rows: RowOptions,
     pipe: PipeOptions,
-    output: Annotated[str, typer.Option("--output", "-o", help="File to write; - for standard output.")] = "-",
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="File to write; - for standard output.", metavar="FILE")
+    ] = "-",
     to: Annotated[
         Literal["svmlight", "csv", "tsv", "jsonl"] | None,
         typer.Option(

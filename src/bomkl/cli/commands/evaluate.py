@@ -38,10 +38,12 @@ def evaluate(
     every: Annotated[int | None, typer.Option(min=1, help="Rows between reports.", show_default="doubling")] = None,
     json_lines: Annotated[bool, typer.Option("--json", help="Write JSON lines to standard output.")] = False,
     plot: Annotated[
-        str | None, typer.Option(help="Image file that shows the error and the kernel weights along the rows.")
+        str | None,
+        typer.Option(help="Image file that shows the error and the kernel weights along the rows.", metavar="FILE"),
     ] = None,
     report: Annotated[
-        str | None, typer.Option(help="File of HTML with a report: error, columns that matter, where it is wrong.")
+        str | None,
+        typer.Option(help="File of HTML with a report: error, columns that matter, where it is wrong.", metavar="FILE"),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress table; warnings are shown.")] = False,
 ) -> None:

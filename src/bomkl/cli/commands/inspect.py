@@ -18,7 +18,7 @@ def inspect(
     model: ModelPath,
     json_output: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
 ) -> None:
-    """Show a model: settings, columns, classes, kernel weights, history."""
+    """Show a model: settings, columns, classes, weights, history."""
     from bomkl import modelfile
 
     loaded = modelfile.read(model)

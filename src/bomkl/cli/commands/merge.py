@@ -12,10 +12,10 @@ from bomkl.cli.output import check_output, print_result
 
 
 def merge(
-    models: Annotated[list[str], typer.Argument(help="Model files.", metavar="MODEL...")],
-    output: Annotated[str, typer.Option("--output", "-o", help="Model file to write.")],
+    models: Annotated[list[str], typer.Argument(help="Model files.", metavar="MODEL")],
+    output: Annotated[str, typer.Option("--output", "-o", help="Model file to write.", metavar="FILE")],
 ) -> None:
-    """Make one model from models that have learned from different rows.
+    """Make one model of models that learned from different rows.
 
     Auto models must be copies of one model that have gone on learning in rounds (-p update=rounds), each from other
     rows. Budget models of the same settings are merged by least squares.

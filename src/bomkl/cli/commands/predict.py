@@ -36,7 +36,8 @@ def predict(
     positions: Annotated[
         str | None,
         typer.Option(
-            help="With --from and --to: file that remembers how far it is, so that no row is predicted twice."
+            help="With --from and --to: file that remembers how far it is, so that no row is predicted twice.",
+            metavar="FILE",
         ),
     ] = None,
     kind: Annotated[

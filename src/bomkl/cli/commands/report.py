@@ -13,7 +13,7 @@ from bomkl.cli.rows import FromOption, OptionalInputs
 
 
 def report(
-    output: Annotated[str, typer.Option("--output", "-o", help="File of HTML to write.")],
+    output: Annotated[str, typer.Option("--output", "-o", help="File of HTML to write.", metavar="FILE")],
     algorithm: AlgorithmOptions,
     rows: RowOptions,
     pipe: PipeOptions,
@@ -21,7 +21,7 @@ def report(
     source: FromOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress; warnings are shown.")] = False,
 ) -> None:
-    """Learn from rows and write a report of how it went, as one page of HTML.
+    """Learn from rows and write a report of it, as one page of HTML.
 
     Each row is predicted before the model learns from it. The page tells in plain words how good the predictions are,
     which columns matter and how, where the model is wrong, which values are missing or new, where the stream changed,

@@ -163,7 +163,9 @@ def push(
 
 def replay(
     data: Annotated[str, typer.Argument(help="Folder of a service; it may be running.", metavar="DIR")],
-    output: Annotated[str | None, typer.Option("--output", "-o", help="Model file for the result.")] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="Model file for the result.", metavar="FILE")
+    ] = None,
     json_lines: Annotated[bool, typer.Option("--json", help="Write JSON lines to standard output.")] = False,
     repair: Annotated[
         bool, typer.Option("--repair", help="Cut off a damaged log at its last good entry, after asking.")

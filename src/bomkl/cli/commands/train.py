@@ -27,7 +27,7 @@ _CHECKPOINT_ROWS = 10_000  # between model files, of rows that come from a broke
 
 
 def train(
-    output: Annotated[str, typer.Option("--output", "-o", help="Model file.")],
+    output: Annotated[str, typer.Option("--output", "-o", help="Model file.", metavar="FILE")],
     algorithm: AlgorithmOptions,
     rows: RowOptions,
     pipe: PipeOptions,
@@ -55,12 +55,14 @@ def train(
     source: FromOption = None,
     to: ToOption = None,
     start_from: Annotated[
-        str | None, typer.Option("--start-from", help="Model file to start from, instead of an empty model.")
+        str | None,
+        typer.Option("--start-from", help="Model file to start from, instead of an empty model.", metavar="FILE"),
     ] = None,
     predictions: Annotated[
         str | None,
         typer.Option(
-            help="File for the prediction of each row, made before the model learns from it; - for standard output."
+            help="File for the prediction of each row, made before the model learns from it; - for standard output.",
+            metavar="FILE",
         ),
     ] = None,
     json_lines: Annotated[
