@@ -105,16 +105,12 @@ def test_new_values_are_counted_once_however_many_there_are_and_dates_are_none()
 
 
 def test_names_of_wide_letters_have_room():
-    seen = []
-
     def draw(ax):
         ax.barh(range(2), [1, 2])
         ax.set_yticks(range(2), ["WN", "MMMMMMMM"])
-        seen.append(ax)
         return "bars"
 
-    picture(draw, (4.2, 2.0), "bars")
-    ax = seen[0]
+    ax = drawn(draw, (4.2, 2.0))
     assert min(label.get_window_extent().x0 for label in ax.get_yticklabels()) >= 0
 
 
@@ -191,6 +187,7 @@ def test_plots_have_the_units_of_the_table():
     assert {label.get_text() for label in words.get_yticklabels()} == {"a", "b"}
     dates = model.plot_effects("day").axes[0]
     assert 18262 - 60 < dates.get_xlim()[0] < 18262 + 60  # days from 1970 to 2020
+    assert dates.lines[0].get_linestyle() == "None"
     with pytest.raises(ValueError, match="names of columns"):
         model.plot_effects(["feet"])
 
@@ -201,8 +198,17 @@ def drifting(**settings):
     return model.partial_fit(X, (np.arange(700) < 350) ^ (X[:, 0] > 0))
 
 
+def drawn(draw, size):
+    """The axes of a picture."""
+    seen = []
+    picture(lambda ax: seen.append(ax) or draw(ax), size, "picture")
+    return seen[0]
+
+
 def test_changes_are_drawn_named_and_listed_once():
     model = drifting()
+    ax = drawn(lambda ax: plots.draw_drift(model, ax), (5.2, 3.0))
+    assert ax.get_legend().get_window_extent().x1 <= ax.figure.bbox.width
     ax = model.plot_drift().axes[0]
     names = {True: "sudden change", False: "gradual change"}
     shown = {text.get_text() for text in ax.get_legend().get_texts()}

@@ -208,7 +208,7 @@ class _Sections:
         section = Section("Changes of the stream", figures=[self._figure(self.drawing.draw_drift)])
         if len(events) > _MOST_EVENTS:
             section.lines.append(f"Of {len(events)} changes, the last {_MOST_EVENTS} are listed.")
-        section.bullets = [change_words(event) for event in events[-_MOST_EVENTS:]]
+        section.bullets = [change_words(event, _dates(self.model)) for event in events[-_MOST_EVENTS:]]
         return section
 
     def odd(self, watch: RowWatch | None) -> Section | None:
@@ -227,6 +227,11 @@ class _Sections:
         what = "target" if self.history.regression else "label"
         text = f"Rows whose {what} contradicts the model most. Some of them may be wrong in the table."
         return Section("Rows that look odd", [text], [], ["row", what, "predicted", "first columns"], rows)
+
+
+def _dates(model: Any) -> set[Any]:
+    kinds = {} if model.encoder_ is None else model.encoder_.kinds_
+    return {name for name, kind in kinds.items() if kind == "date"}
 
 
 def _cell(value: Any) -> str:
@@ -258,10 +263,9 @@ def _gaps(watch: RowWatch | None, model: Any) -> Section | None:
     if watch is None or not watch.columns:
         return None
     section = Section("Missing and new values")
-    kinds = {} if model.encoder_ is None else model.encoder_.kinds_
-    found = []
+    dates, found = _dates(model), []
     for name, each in watch.columns.items():
-        new = 0.0 if kinds.get(name) == "date" else each.new  # dates are new all the time
+        new = 0.0 if name in dates else each.new  # dates are new all the time
         if each.missing or new:
             found.append((each.missing / each.rows, new / each.rows, str(name)))
     if not found:

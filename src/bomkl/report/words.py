@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 import numpy as np
@@ -45,18 +46,19 @@ def _order_words(model: Any) -> list[str]:
     return ["The order of the rows is not random: for rows in another order, these figures can be far too good."]
 
 
-def change_words(event: Any) -> str:
-    """Say what a change of the stream was.
+def change_words(event: Any, dates: Container[Any] = ()) -> str:
+    """Say what a change of the stream was, and which column has moved most; dates always move.
 
     Examples
     --------
     >>> from bomkl.auto.drift.events import DriftEvent
-    >>> change_words(DriftEvent(1200, False, 5.3, {"model": 0.2, "forget 0.97": 0.8}, {"size": 1.4}))
+    >>> change_words(DriftEvent(1200, False, 5.3, {"model": 1.0}, {"day": 8.0, "size": 1.4}), {"day"})
     'Row 1,200: gradual; the last rows tell more than all rows do. Column size has moved by +1.4 standard deviations.'
     """
     what = "sudden; the error rose" if event.sudden else "gradual; the last rows tell more than all rows do"
-    moved = [f" Column {name} has moved by {by:+.1f} standard deviations." for name, by in event.columns.items()]
-    return f"Row {event.row:,}: {what}." + "".join(moved[:1])
+    moved = [(name, by) for name, by in event.columns.items() if name not in dates]
+    most = "".join(f" Column {name} has moved by {by:+.1f} standard deviations." for name, by in moved[:1])
+    return f"Row {event.row:,}: {what}.{most}"
 
 
 def next_steps(model: Any, history: Any, watch: Any, groups: list[Any], events: list[Any]) -> list[str]:

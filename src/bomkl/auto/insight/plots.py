@@ -56,6 +56,7 @@ def draw_learning(model: Any, ax: Axes) -> str:
         ax.axhline(level, color=GREEN, linestyle="--", linewidth=1, label="linear model, all rows")
     ax.set_ylim(0, 1.15 * float(np.quantile(values, 0.98)) or 1)
     ax.set_xlabel("row of the stream")
+    ax.locator_params("x", nbins=6)
     _legend(ax)
     parts = np.array_split(np.arange(len(rows)), min(3, len(rows)))
     weights = [np.average(values[0, part], weights=rows[part]) for part in parts]
@@ -68,7 +69,8 @@ def draw_learning(model: Any, ax: Axes) -> str:
 
 def _legend(ax: Axes) -> None:
     """Name the lines above the picture; the label tells reports where to leave room."""
-    legend = ax.legend(fontsize="small", frameon=False, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    near = {"ncols": 3, "columnspacing": 1.0, "handlelength": 1.4}
+    legend = ax.legend(fontsize="small", frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), **near)
     legend.set_label("above")
 
 
@@ -92,7 +94,7 @@ def draw_calibration(model: Any, ax: Axes) -> str:
         share = 100 * errors.inside / errors.judged
         ax.plot(100 * LEVELS, share, color=BLUE, marker="o", label="found")
         ax.set(xlabel="coverage asked for, %", ylabel="targets inside, %", xlim=(45, 102), ylim=(45, 102))
-        words = ", ".join(f"{level:.0%}: {value:.1f} %" for level, value in zip(LEVELS, share, strict=True))
+        words = ", ".join(f"{100 * level:.0f} %: {value:.1f} %" for level, value in zip(LEVELS, share, strict=True))
         said = f"Targets inside intervals, by the coverage asked for: {words}."
     else:
         count, total, true = history.bins[history.bins[:, 0] >= 5].T
@@ -129,35 +131,25 @@ def draw_importances(model: Any, ax: Axes) -> str:
 
 def draw_effect(effect: Effect, ax: Axes, outputs: list[str]) -> str:
     """Draw what the model predicts along a column."""
-    scale = 100 if outputs else 1
-    colours = (BLUE, ORANGE, GREEN)
-    for at in range(effect.means.shape[1]):
+    mean, low, high = ((100 if outputs else 1) * each.T for each in (effect.means, effect.low, effect.high))
+    dates = effect.is_number and effect.values.dtype.kind == "M"
+    for at, colour in enumerate((BLUE, ORANGE, GREEN)[: len(mean)]):
         name = outputs[at] if outputs else "prediction"
-        if effect.is_number:
-            ax.plot(effect.values, scale * effect.means[:, at], color=colours[at], marker=".", label=name)
-            ax.fill_between(
-                effect.values,
-                scale * effect.low[:, at],
-                scale * effect.high[:, at],
-                color=colours[at],
-                alpha=0.15,
-                lw=0,
-            )
+        if dates:  # no line: the rows that are known come from few times, and it would tell of those in between
+            ax.vlines(effect.values, low[at], high[at], color=colour, alpha=0.15)
+            ax.plot(effect.values, mean[at], ".", color=colour, label=name)
+        elif effect.is_number:
+            ax.fill_between(effect.values, low[at], high[at], color=colour, alpha=0.15, lw=0)
+            ax.plot(effect.values, mean[at], color=colour, marker=".", label=name)
         else:
             places = np.arange(len(effect.values))[::-1] - 0.25 * at
-            ax.barh(
-                places,
-                scale * effect.means[:, at],
-                0.25 if effect.means.shape[1] > 1 else 0.7,
-                color=colours[at],
-                label=name,
-            )
+            ax.barh(places, mean[at], 0.25 if len(mean) > 1 else 0.7, color=colour, label=name)
     what = "prediction" if not outputs else "probability, %"
     if len(outputs) == 1:
         what = f"probability of {_short(outputs[0], 12)}, %"
     if effect.is_number:
         ax.set(xlabel=_short(effect.name), ylabel=what)
-        if effect.values.dtype.kind == "M":
+        if dates:
             _as_dates(ax)
     else:
         ax.set_yticks(np.arange(len(effect.values))[::-1], [_short(value, 24) for value in effect.values])
@@ -165,15 +157,10 @@ def draw_effect(effect: Effect, ax: Axes, outputs: list[str]) -> str:
         ax.set_title(_short(effect.name), fontsize="medium", loc="left")
     if len(outputs) > 1:
         ax.legend(title="class", fontsize="small", title_fontsize="small", frameon=False)
-    first = scale * effect.means[:, 0]
-    low, high = int(first.argmin()), int(first.argmax())
     shown = [f"{value:.4g}" if isinstance(value, float) else _cut(value, 40) for value in list(effect.values)]
+    ends = [f"{mean[0][at]:.3g}{' %' if outputs else ''} at {shown[at]}" for at in (mean[0].argmin(), mean[0].argmax())]
     what = f"probability of {outputs[0]}" if outputs else "prediction"
-    unit = " %" if outputs else ""
-    return (
-        f"{effect.name}: the {what} goes from {first[low]:.3g}{unit} at {shown[low]} to {first[high]:.3g}{unit} at "
-        f"{shown[high]}."
-    )
+    return f"{effect.name}: the {what} goes from {ends[0]} to {ends[1]}."
 
 
 def _as_dates(ax: Axes) -> None:

@@ -128,8 +128,8 @@ function show(state) {
 
 // ------------------------------------------------------------ charts
 
-const COLOURS = ["#3b5bdb", "#12a37f", "#e8793a", "#c2459b", "#7a5af0", "#2ba6cb", "#c99a06", "#d64550", "#6b7a99", "#5b8c3a", "#9d5c2f", "#4a4e9e"];
-const DARK = ["#8aa2ff", "#4fd6ae", "#ff9d66", "#f07cc6", "#ab93ff", "#63cdea", "#f0c64a", "#ff7f87", "#9fadc9", "#98cf70", "#d99a68", "#8f94ea"];
+const COLOURS = ["#3b5bdb", "#12a37f", "#e8793a", "#c2459b", "#7a5af0", "#2ba6cb", "#c99a06", "#d64550", "#6b7a99", "#5b8c3a", "#9d5c2f", "#4a4e9e", "#84a314", "#30343f"];
+const DARK = ["#8aa2ff", "#4fd6ae", "#ff9d66", "#f07cc6", "#ab93ff", "#63cdea", "#f0c64a", "#ff7f87", "#9fadc9", "#98cf70", "#d99a68", "#8f94ea", "#c3dc5a", "#dfe3ea"];
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const palette = () => (dark.matches ? DARK : COLOURS);
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -189,7 +189,7 @@ function draw() {
     heaviest.slice(0, 3).map(([weight, name]) => `${name}: ${percent(weight, 0)}`).join(", ") || "No rows yet.");
 
   at("legend").replaceChildren(...state.kernels.map((name, k) => {
-    const item = element("li", "", `${name} ${percent(state.kernel_weights[k], 0)}`);
+    const item = element("li", "", `${name}: ${percent(state.kernel_weights[k], 0)}`);
     item.style.setProperty("--swatch", palette()[k % palette().length]);
     return item;
   }));
@@ -198,7 +198,7 @@ function draw() {
   at("h-classes").closest("section").hidden = regression();
   plot("chart-classes", [{
     type: "bar", orientation: "h", y: classes.map((_, i) => i), x: classes.map((each) => each.rows), marker: { color: accent, cornerradius: 4 },
-    text: classes.map((each) => percent(each.rows / Math.max(state.rows, 1), 1)), textposition: "auto", hovertemplate: "%{x:,} rows<extra></extra>", width: 0.62,
+    text: classes.map((each) => percent(each.rows / Math.max(state.rows, 1), 1)), textposition: "auto", textangle: 0, hovertemplate: "%{x:,} rows<extra></extra>", width: 0.62,
   }], { xaxis: { tickformat: "~s" }, yaxis: { tickvals: classes.map((_, i) => i), ticktext: classes.map((each) => ` ${shown(each.label)} `), tickfont: { color: colour("--ink") } }, hovermode: "closest", showlegend: false },
   state.classes.map((each) => `${each.label}: ${plural(each.rows, "row")}`).join(", ") || "No rows yet.");
 
