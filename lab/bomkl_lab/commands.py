@@ -117,7 +117,7 @@ def show(outcome: Outcome) -> None:
 
 @datasets_app.command("list")
 def list_datasets() -> None:
-    """List the data sets with their size, whether they are on this machine, and where they come from."""
+    """List the data sets: size, source, and whether they are here."""
     from bomkl_lab.experiments.datasets import find_local, registry
 
     for spec in registry().values():
@@ -128,7 +128,7 @@ def list_datasets() -> None:
 
 @datasets_app.command("fetch")
 def fetch_dataset(name: Annotated[str, typer.Argument(help="Name of the data set, or all.", metavar="NAME")]) -> None:
-    """Find a data set, or download and convert it, and print the path of the file."""
+    """Fetch a data set unless it is here, and print the path."""
     from bomkl_lab.experiments.converters import DataFileError
     from bomkl_lab.experiments.datasets import MissingDataError, fetch, get_spec, registry
     from bomkl_lab.experiments.names import UnknownNameError

@@ -60,6 +60,21 @@ def test_packages_add_commands(entry_points, monkeypatch):
     assert bomkl("turn", "right").stdout == "to the right\n"
 
 
+def test_the_help_of_added_commands_is_plain(entry_points, monkeypatch):
+    one = typer.Typer(rich_markup_mode=None)
+    one.command("left")(lambda: print("to the left"))
+
+    @one.command("many")
+    def many(names: list[str]) -> None:
+        """Take names."""
+
+    monkeypatch.setattr("bomkl.cli.one", one, raising=False)
+    entry_points(turn="bomkl.cli:one")
+    shown = bomkl("turn", "many", "--help").stdout
+    assert "NAMES" in shown.upper()
+    assert "list[" not in shown
+
+
 @pytest.mark.parametrize("value", ["bomkl.absent:app", "bomkl.cli:absent", "bomkl.cli.added:added"])
 def test_a_command_that_cannot_be_loaded_leaves_the_others(entry_points, value):
     entry_points(greet=value)

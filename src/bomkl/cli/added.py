@@ -30,24 +30,27 @@ class Commands(TyperGroup):
         """Return the command of that name; one that cannot be had tells why when it is run."""
         own: Any = super().get_command(ctx, cmd_name)
         if own is not None:
-            for each in own.params:
-                if each.param_type_name == "argument":
-                    each.display_type_rich = _no_type
-            return own
+            return _without_types(own)
         if cmd_name in _entry_points():
             try:
                 command = typer.main.get_command(_added(cmd_name))
             except Exception as error:  # of code that is not ours: the other commands must not suffer
                 return _failing(cmd_name, f"the command cannot be loaded: {type(error).__name__}: {error}")
             command.name = cmd_name
-            return command
+            return _without_types(command)
         if cmd_name in _OF_THE_LAB:
             return _failing(cmd_name, "the command is part of bomkl-lab: pip install ./lab in a clone of bomkl")
         return None
 
 
-def _no_type(ctx: Any) -> None:
-    """Give what the help says of an argument beside its name, where Typer would say ``<list[str]>``."""
+def _without_types(command: Any) -> Any:
+    """Keep the help from showing Python's types, such as ``<list[str]>``, beside the names of arguments."""
+    for each in command.params:
+        if each.param_type_name == "argument":
+            each.display_type_rich = lambda ctx: None
+    for each in getattr(command, "commands", {}).values():
+        _without_types(each)
+    return command
 
 
 def _added(name: str) -> typer.Typer:
