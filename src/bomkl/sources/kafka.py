@@ -182,9 +182,7 @@ class KafkaSource:
         found: list[Record] = []
         for message in self._consumer.consume(most, seconds):
             if (error := message.error()) is not None:
-                if (
-                    error.code() == KafkaError._PARTITION_EOF
-                ):  # behind what is no record, such as the end of a transaction
+                if error.code() == KafkaError._PARTITION_EOF:  # behind the end of a transaction, too
                     self._next[str(message.partition())] = message.offset()
                 else:
                     self._problem(error)

@@ -139,10 +139,8 @@ class NatsSink:
                 return
             except NotFoundError as error:
                 raise SourceError(f"{self._client.url.shown}: no stream takes {self._subject!r}.") from error
-            except (NatsError, OSError):
-                await asyncio.sleep(
-                    0.5
-                )  # the connection comes back by itself, and the number keeps it from coming twice
+            except (NatsError, OSError):  # the connection comes back by itself; the id keeps it from coming twice
+                await asyncio.sleep(0.5)
 
     def close(self) -> None:
         """Leave the server."""
