@@ -87,6 +87,8 @@ class TestAuto:
             merge([a, copy.deepcopy(a).partial_fit(X[600:700], y[600:700])])
         with pytest.raises(ValueError, match='update="rows"'):
             merge([AutoMKLClassifier(B).fit(X, y) for _ in range(2)])
+        with pytest.raises(ValueError, match='update="rows"'):
+            merge([AutoMKLClassifier(B).fit(X, y)])
         with pytest.raises(ValueError, match="other settings"):
             merge([a, AutoMKLClassifier(B + 1, update="rounds").fit(X, y)])
         with pytest.raises(ValueError, match="only after its budget is full"):

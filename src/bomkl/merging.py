@@ -84,6 +84,8 @@ def merge(models: Sequence[Any]) -> Any:
     if len({id(model) for model in models}) < len(models):
         raise ValueError("merge needs different models. Got one of them twice: its rows would count twice.")
     if len(models) == 1:
+        if isinstance(models[0], AutoEstimator):
+            _round_learner(models[0], 0)  # one that cannot be merged with others is refused alone, too
         return copy.deepcopy(models[0])
     encoder = _merged_encoder([model.encoder_ for model in models])
     merged = _merge_auto(models) if isinstance(models[0], AutoEstimator) else merge_budget(models)

@@ -325,6 +325,16 @@ class TestEstimator:
             for row in (frame[columns].iloc[0], frame[columns[::-1]].iloc[0]):
                 assert auto.explain(row).margin == expected.margin
 
+    def test_explains_a_row_with_lists_as_it_was_learned(self):
+        X, y = moons()
+        auto = model()
+        for x, label in zip(X[:40], y[:40], strict=True):
+            auto.learn_one({"sizes": x.tolist()}, label)
+        expected = auto.explain([{"sizes": [1.0, 0.5]}])
+        assert list(expected.columns) == ["sizes.0", "sizes.1"]
+        assert auto.explain({"sizes": [1.0, 0.5]}).columns == expected.columns
+        assert auto.explain({"sizes.0": [1.0], "sizes.1": [0.5]}).columns == expected.columns
+
     @pytest.mark.parametrize("name", ["feature_importances_", "feature_importances_std_"])
     def test_importances_need_a_fitted_model(self, name):
         with pytest.raises(NotFittedError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -110,7 +110,8 @@ class FittedAttributes(ShowsState):
         Parameters
         ----------
         X : array-like of shape (n_features,) or (n_samples, n_features), dict, Series or table
-            One row, or several.
+            One row, or several. A dict of lists is a table if the model knows a column of it, and otherwise one row
+            whose lists are cells, as `learn_one` takes it.
 
         Returns
         -------
@@ -124,6 +125,8 @@ class FittedAttributes(ShowsState):
         check_is_fitted(now)
         if not sp.issparse(X) and not is_table(X):
             X = now._whole_row(X) if hasattr(X, "keys") else np.atleast_2d(on_host(X))  # a Series names its columns
+        elif isinstance(X, Mapping) and not set(X).intersection(now._encoder.kinds_):
+            X = [X]
         rows = now._check_known_rows(X)
         if rows.shape[0] != 1:
             return explain_rows(now, X, rows)
