@@ -2,6 +2,7 @@
 
 import inspect
 import pickle
+import tracemalloc
 import warnings
 from itertools import pairwise
 
@@ -101,6 +102,18 @@ def test_only_true_and_false_say_whether_to_shuffle(name):
     assert inspect.signature(model.fit).parameters["shuffle"].default in (True, None)
     with pytest.raises(ValueError, match=r"'shuffle' parameter of \w+.fit must be True or False. Got 'yes'"):
         clone(model).fit(X, y, shuffle="yes")
+
+
+def test_fit_takes_less_memory_than_its_table():
+    rows = np.random.default_rng(0).normal(size=(20_000, 40))
+    model = AutoMKLClassifier(16, trees=False, random_state=0)
+    model.fit(rows[:100], rows[:100, 0] > 0)
+    tracemalloc.start()
+    try:
+        model.fit(rows, rows[:, 0] > 0)
+        assert tracemalloc.get_traced_memory()[1] < 1.1 * rows.nbytes
+    finally:
+        tracemalloc.stop()
 
 
 def test_rows_of_a_stream_that_drifts_stay_in_the_order_of_time():

@@ -9,19 +9,24 @@ from numpy.typing import NDArray
 
 from bomkl._support.limits import WIDEST
 
-_CELLS_AT_ONCE = 2**21  # cells of a block: 16 MiB of numbers; the result does not depend on it
+_CELLS_AT_ONCE = 2**18  # cells of a block: 2 MiB of numbers; the result does not depend on it
+
+Order = NDArray[np.signedinteger[Any]]
 
 
-def drawn_order(seed: int, weights: NDArray[np.float64]) -> NDArray[np.int64]:
+def drawn_order(seed: int, weights: NDArray[np.float64]) -> Order:
     """Draw an order of the rows; those of weight zero are left out, as if they had never been there.
+
+    Numbers of rows are short where they can be: the order is held as long as `fit` learns.
 
     Examples
     --------
     >>> sorted(drawn_order(0, np.array([1.0, 0.0, 2.0])).tolist())
     [0, 2]
     """
-    rows = np.flatnonzero(weights > 0)
-    return rows[np.random.default_rng([seed, len(rows)]).permutation(len(rows))]
+    rows: Order = np.flatnonzero(weights > 0).astype(np.int32 if len(weights) <= 2**31 else np.int64)
+    np.random.default_rng([seed, len(rows)]).shuffle(rows)
+    return rows
 
 
 class Drawn:
@@ -34,9 +39,9 @@ class Drawn:
     ([[12.0], [10.0]], (3, 1))
     """
 
-    def __init__(self, X: Any, order: NDArray[np.int64]) -> None:
+    def __init__(self, X: Any, order: Order) -> None:
         self.X: Any = X.X if isinstance(X, Drawn) else X
-        self.order: NDArray[np.int64] = X.order[order] if isinstance(X, Drawn) else order
+        self.order: Order = X.order[order] if isinstance(X, Drawn) else order
         self.shape = (len(self.order), X.shape[1])
 
     @property
@@ -53,7 +58,7 @@ class Drawn:
 
     def __getitem__(self, part: Any) -> Any:
         """Take a part of the rows, by a slice or by their places in the order."""
-        return self.X[self.order[part]]
+        return self.X[self.order[part].astype(np.int64)]
 
 
 def rows_at_once(X: Any) -> int | None:

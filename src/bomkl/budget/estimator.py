@@ -27,7 +27,7 @@ from bomkl._core import (
 )
 from bomkl._estimators.table_rows import TableRows
 from bomkl._support.change import as_of, change
-from bomkl._support.drawn_rows import Drawn, drawn_order, row_numbers, rows_at_once
+from bomkl._support.drawn_rows import Drawn, Order, drawn_order, row_numbers, rows_at_once
 from bomkl._support.progress import learning_bar
 from bomkl._support.repr import ShowsState, State, bytes_text, mistakes_text, top_kernels
 from bomkl._support.row_order import note_order
@@ -145,7 +145,7 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
     def _draw_seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**63 - 1, dtype=np.int64))
 
-    def _drawn_order(self, weights: Float | None, n: int) -> tuple[int, NDArray[np.int64]]:
+    def _drawn_order(self, weights: Float | None, n: int) -> tuple[int, Order]:
         """Draw the seed of a new engine, and an order of the rows it learns from."""
         seed = self._draw_seed()
         order = drawn_order(seed, np.ones(n) if weights is None else weights)
@@ -289,7 +289,7 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
         return scores
 
     def _learn(
-        self, X: Any, targets: NDArray[Any], weights: Float | None, first: bool, order: NDArray[np.int64] | None = None
+        self, X: Any, targets: NDArray[Any], weights: Float | None, first: bool, order: Order | None = None
     ) -> Float:
         """Learn with an engine that no other model shares."""
         owner = type(self).__name__

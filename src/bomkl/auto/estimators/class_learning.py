@@ -171,9 +171,9 @@ class ClassLearning(AutoEstimator):
         counted = weight > 0
         labels, declared = self._known_labels(y[counted], None if classes is None else given, first)
         by_class = self._class_weights(all_labels, labels, whole_set)
-        codes = label_codes(y, labels)
+        y = label_codes(y, labels)  # a shuffled copy of the labels is freed
         if by_class is not None:
-            weight = self._check_weight(np.where(counted, weight * by_class[np.maximum(codes, 0)], 0.0), X)
+            weight = self._check_weight(np.where(counted, weight * by_class[np.maximum(y, 0)], 0.0), X)
         if len(labels) == 0:
             raise ValueError(
                 f"{type(self).__name__} cannot begin with rows whose sample weights are all zero. Begin with a row "
@@ -188,7 +188,7 @@ class ClassLearning(AutoEstimator):
             for _ in range(self._learner_classes(), len(labels)):
                 self._add_class()
         self._labels, self._declared, self.classes_ = labels, declared, np.unique(labels)
-        learned = self._learn_in_parts(X, codes, weight, with_scores=with_scores, shuffled=shuffled)
+        learned = self._learn_in_parts(X, y, weight, with_scores=with_scores, shuffled=shuffled)
         return _joined(learned, max(len(labels), 2))
 
     def _codes_of_plain(self, X: Any, y: Any) -> NDArray[np.intp] | None:

@@ -225,7 +225,7 @@ class AutoEstimator(FittedAttributes, InputRows, Pictures, BaseEstimator):  # ty
             self._encoder = self._encoder.settled()
 
     def _learn_in_parts(self, X: Any, y: Any, weight: Float, *, with_scores: bool, shuffled: bool) -> list[Any]:
-        """Learn from checked rows; y are class numbers or targets. Returns what `_piece` returns of each piece."""
+        """Learn from checked rows; y are class numbers or targets. Returns what `_piece` does of each, or nothing."""
         counted, are_labels = weight > 0, self._target == "class"
         if not with_scores and not counted.all():
             X = Drawn(X, np.flatnonzero(counted))
@@ -242,7 +242,9 @@ class AutoEstimator(FittedAttributes, InputRows, Pictures, BaseEstimator):  # ty
                     for first, last, kind in pieces(codes, counted[rows], self._learner_classes()):
                         for each in parts(begin + first, begin + last):
                             some = encoded[each.start - begin : each.stop - begin]
-                            learned.append(self._piece(some, y[each], weight[each], kind, run))
+                            found = self._piece(some, y[each], weight[each], kind, run)
+                            if with_scores:
+                                learned.append(found)
                 self._take_over(update)
         return learned
 
