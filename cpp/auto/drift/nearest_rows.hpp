@@ -32,7 +32,6 @@ public:
     }
 
     std::size_t columns() const { return columns_; }
-    std::uint64_t rows() const { return rows_; }
 
     // Scores (kExperts, outputs) of a row in its view; those of `base` while there are too few rows.
     void scores(const Primitives<float>& with, const float* x, const double* base, int outputs, Task task, double* out) const {

@@ -72,12 +72,10 @@ public:
     }
 
     const std::vector<float>& values() const { return *values_; }
-    const std::array<NetworkLayer, 3>& layers() const { return *layers_; }
     const CodedRows& open() const { return open_; }  // rows of the step that is not full yet
     std::size_t columns() const { return open_.columns; }
     int outputs() const { return layers_->back().to; }
     Task task() const { return task_; }
-    std::uint64_t seed() const { return seed_; }
     std::uint64_t steps() const { return steps_; }
     std::size_t bytes() const {
         std::size_t size = values_->size() * sizeof(float) + open_.codes.size();
