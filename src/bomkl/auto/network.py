@@ -41,7 +41,7 @@ def code_values(coding: Coding, sorted_columns: Float) -> Single:
 
 def network_state(network: Network) -> State:
     """Everything it is, as copies of its arrays."""
-    return {"values": network.values, **network.state()}
+    return {"steps": network.steps, "values": network.values, **network.state()}
 
 
 def network_from_state(saved: Saved, columns: int, outputs: int, task: Task, seed: int) -> Network:
