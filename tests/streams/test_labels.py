@@ -1,23 +1,13 @@
-"""Labels and weights of a file. `make mutants` changes each line of `bomkl.streams.labels` and expects a failure."""
+"""Labels, weights and cells of a file. `make mutants` changes each line of the two modules and expects a failure."""
 
 import re
 
 import numpy as np
 import pytest
 
+from bomkl.streams.cells import MISSING, is_missing, plain_numbers, to_number
 from bomkl.streams.errors import KeptRows
-from bomkl.streams.labels import (
-    MISSING,
-    first_label,
-    has_labels,
-    is_missing,
-    label_kind,
-    plain_numbers,
-    read_labels,
-    read_weights,
-    to_number,
-    whole_if_possible,
-)
+from bomkl.streams.labels import first_label, has_labels, label_kind, read_labels, read_weights, whole_if_possible
 from bomkl.streams.schema import Schema
 
 

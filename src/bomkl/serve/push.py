@@ -16,7 +16,8 @@ from tqdm import tqdm
 
 from bomkl.serve.formats.bodies import MOST_ROWS, NDJSON
 from bomkl.streams import Stream
-from bomkl.streams.labels import is_missing, label_kind
+from bomkl.streams.cells import is_missing
+from bomkl.streams.labels import label_kind
 
 _PATIENCE = 60.0  # seconds for which a service may be away
 _SAY_AFTER = 2.0  # seconds after which the user is told so

@@ -14,8 +14,8 @@ from sklearn.utils import murmurhash3_32
 
 from bomkl._support.stream_options import StreamOptions
 from bomkl._support.validation import nearest
+from bomkl.streams.cells import Cells, is_missing, plain_numbers, read_numbers, to_number
 from bomkl.streams.errors import KeptRows, StreamError
-from bomkl.streams.labels import Cells, is_missing, plain_numbers, read_numbers, to_number
 from bomkl.streams.reading import listed
 from bomkl.streams.schema import Column, Kind, Schema
 from bomkl.tables import cells as cell_types

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from bomkl._support.stream_options import StreamOptions
 from bomkl._support.validation import nearest
+from bomkl.streams.cells import Cells, Lines, is_missing
 from bomkl.streams.columns import (
     decide_column,
     encode_columns,
@@ -22,16 +23,7 @@ from bomkl.streams.columns import (
     widen_column,
 )
 from bomkl.streams.errors import BadLines, KeptRows, StreamError
-from bomkl.streams.labels import (
-    Cells,
-    Lines,
-    first_label,
-    is_missing,
-    label_kind,
-    read_labels,
-    read_weights,
-    whole_if_possible,
-)
+from bomkl.streams.labels import first_label, label_kind, read_labels, read_weights, whole_if_possible
 from bomkl.streams.reading import listed
 from bomkl.streams.schema import Column, Schema
 from bomkl.tables.cells import taken

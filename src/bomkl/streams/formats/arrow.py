@@ -8,9 +8,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from bomkl.streams.cells import Cells
 from bomkl.streams.columns import text_of
 from bomkl.streams.errors import StreamError
-from bomkl.streams.labels import Cells
 from bomkl.streams.parts import Part, Table
 from bomkl.streams.reading import Reading
 from bomkl.streams.sources import require_pyarrow

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import BinaryIO
 
+from bomkl.streams.cells import Cells
 from bomkl.streams.errors import BadLineError
-from bomkl.streams.labels import Cells
 from bomkl.streams.parts import Part, Table
 from bomkl.streams.reading import Reading, batches, utf8_lines
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from itertools import chain, islice
 from typing import Any, BinaryIO
 
+from bomkl.streams.cells import Cells
 from bomkl.streams.errors import BadLineError
-from bomkl.streams.labels import Cells
 from bomkl.streams.parts import Part, Table
 from bomkl.streams.reading import Reading, batches, utf8_lines
 from bomkl.streams.schema import Schema
