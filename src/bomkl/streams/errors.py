@@ -54,13 +54,7 @@ class BadLineError(StreamError):
 
 
 class BadLines:
-    """Decides what a bad line leads to, and counts those that were skipped.
-
-    Parameters
-    ----------
-    skip : bool
-        Whether a bad line is left out; otherwise it is raised.
-    """
+    """Counts bad lines and skips them, if that is asked for; otherwise the first is raised."""
 
     def __init__(self, skip: bool) -> None:
         self.skip = skip
@@ -78,16 +72,8 @@ class BadLines:
 class KeptRows:
     """Which rows of a file are kept: one that cannot be read is reported, once, and struck.
 
-    Parameters
-    ----------
-    file : str
-        Name of the source.
-    lines : sequence of int
-        Line of each row.
-    bad : BadLines
-        What a bad line leads to.
-    missing : {"error", "skip", "keep"} or float, default="error"
-        What to do with a row that lacks a value.
+    `lines` are those of the rows. `missing` says what to do with a row that lacks a value: "error", "skip", "keep", or
+    a number to put in its place.
     """
 
     def __init__(self, file: str, lines: Any, bad: BadLines, missing: str | float = "error") -> None:
