@@ -87,6 +87,14 @@ def test_backslashes_before_quotes_lead_to_advice(tmp_path):
     assert modelfile.load(tmp_path / "m").encoder_.first_categories() == {"name": 'a "b" c'}
 
 
+def test_quotes_that_are_letters(tmp_path):
+    (tmp_path / "rows.tsv").write_text('name\tlabel\n"The Rise" of all\tx\n27" screen\ty\n')
+    refused = bomkl("train", tmp_path / "rows.tsv", "-q", "-o", tmp_path / "m")
+    assert "If quotes are letters like others in this file, set the option 'quote' to an empty string" in refused.stderr
+    assert bomkl("train", tmp_path / "rows.tsv", "-q", "-o", tmp_path / "m", "--quote", "").exit_code == 0
+    assert modelfile.load(tmp_path / "m").encoder_.first_categories() == {"name": '"The Rise" of all'}
+
+
 def test_lists_and_objects_in_json(tmp_path):
     rows = [
         {"v": [i % 3, {"w": i % 2}], "user": {"age": i, "none": []}, "skip": [1, 2], "label": "xy"[i % 2]}

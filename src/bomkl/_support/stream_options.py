@@ -39,7 +39,8 @@ class StreamOptions:
     decimal : {".", ","}, default="."
         Decimal mark of numbers in CSV and TSV files. With a comma, numbers are written 1234,5 or 1.234,5.
     quote : str, default='"'
-        Character around strings of CSV and TSV files. In such a string, it is written twice.
+        Character around strings of CSV and TSV files. In such a string, it is written twice. With "", quotes are
+        letters like others.
     escape : str or None, default=None
         Character of CSV and TSV files, such as a backslash, that takes from the next one its meaning.
     ignore : sequence of str, default=()
@@ -117,6 +118,8 @@ class StreamOptions:
             raise parameter_error(owner, "missing", "'error', 'skip' or a finite number in a matrix", self.missing)
         for name in ("delimiter", "quote", "escape"):
             value = getattr(self, name)
+            if name == "quote" and value == "":
+                continue
             if value is not None and (not isinstance(value, str) or len(value) != 1 or value in "\r\n"):
                 raise parameter_error(owner, name, "one character", value)
         check_choice(owner, "decimal", self.decimal, (".", ","))

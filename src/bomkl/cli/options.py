@@ -39,7 +39,7 @@ _ROW_HELP: dict[str, tuple[str, str | None]] = {
     "header": ("Whether the first line of a CSV or TSV file names the columns.", None),
     "delimiter": ("Column separator of CSV files.", ", or tab; with --decimal , it is ;"),
     "decimal": ("Decimal mark of numbers in CSV and TSV files: . or ,", None),
-    "quote": ("Character around strings of CSV and TSV files.", None),
+    "quote": ('Character around strings of CSV and TSV files; "" if quotes are letters like others.', None),
     "escape": ("Character of CSV and TSV files that takes from the next one its meaning, such as a backslash.", None),
     "ignore": ("Column to leave out (may be repeated).", None),
     "strings": ("Column to treat as strings although it looks like numbers (may be repeated).", None),

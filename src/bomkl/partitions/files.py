@@ -115,7 +115,7 @@ def _may_hold_line_ends(path: str, format: str, options: StreamOptions) -> bool:
     """Whether cells of a table may be quoted, and so hold line ends."""
     if format not in ("csv", "tsv"):
         return False
-    marks = [mark.encode() for mark in (options.quote, options.escape) if mark is not None]
+    marks = [mark.encode() for mark in (options.quote, options.escape) if mark]
     with open(path, "rb") as file:
         return any(mark in block for block in iter(lambda: file.read(1 << 20), b"") for mark in marks)
 

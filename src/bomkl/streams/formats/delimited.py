@@ -7,7 +7,7 @@ import re
 from collections import deque
 from collections.abc import Iterator
 from itertools import chain
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from bomkl.streams.cells import Cells
 from bomkl.streams.errors import BadLineError
@@ -89,7 +89,8 @@ def _delimited_rows(lines: Iterator[str], delimiter: str, reading: Reading) -> I
 
     def new_reader() -> Iterator[list[str]]:
         options = reading.options
-        return csv.reader(noted(), delimiter=delimiter, quotechar=options.quote, escapechar=options.escape, strict=True)
+        quotes: dict[str, Any] = {"quotechar": options.quote} if options.quote else {"quoting": csv.QUOTE_NONE}
+        return csv.reader(noted(), delimiter=delimiter, escapechar=options.escape, strict=True, **quotes)
 
     reader = new_reader()
     start = 1
@@ -101,7 +102,8 @@ def _delimited_rows(lines: Iterator[str], delimiter: str, reading: Reading) -> I
         except csv.Error as error:
             reason = next((better for told, better in _CSV_ERRORS.items() if told in str(error)), str(error))
             text = used[0].rstrip("\r\n")
-            advice = _ESCAPED if reading.options.escape is None and f"\\{reading.options.quote}" in text else ""
+            escaped = reading.options.escape is None and f"\\{reading.options.quote}" in text
+            advice = _ESCAPED if escaped else _LETTERS if "quote" in reason else ""
             reading.bad.report(BadLineError(reading.file, start, reason, text=text, advice=advice))
             row = []
             again.extendleft(reversed(used[1:]))
@@ -114,6 +116,7 @@ def _delimited_rows(lines: Iterator[str], delimiter: str, reading: Reading) -> I
 
 _NUMBER_WITH_COMMA = re.compile(r"[-+]?(\d*|\d{1,3}(\.\d{3})+)(,\d+)?([eE][-+]?\d+)?")
 _ESCAPED = r"If quotes in strings have a backslash before them, the option 'escape' reads them"
+_LETTERS = "If quotes are letters like others in this file, set the option 'quote' to an empty string"
 _CSV_ERRORS = {
     "unexpected end of data": "a quoted string begins here and has no end",
     "field larger than field limit": f"a string of more than {csv.field_size_limit()} characters begins here; is the "
