@@ -83,6 +83,12 @@ def test_errors_say_what_to_do(tmp_path, name, content, message):
         list(open_stream(tmp_path / name, as_tables=True))
 
 
+def test_npz_in_fortran_order_says_what_to_save(tmp_path):
+    np.savez(tmp_path / "rows.npz", X=np.asfortranarray(np.ones((3, 2))), y=np.ones(3))
+    with pytest.raises(StreamError, match=r"Fortran order. Save numpy.ascontiguousarray\(X\) instead"):
+        list(open_stream(tmp_path / "rows.npz"))
+
+
 def test_npz_sizes_that_lie(tmp_path):
     path = tmp_path / "rows.npz"
     np.savez(path, X=np.zeros((3, 2)), y=np.zeros(2))

@@ -43,8 +43,10 @@ class _NpyMember:
         version = np.lib.format.read_magic(self._file)
         read_header = np.lib.format.read_array_header_1_0 if version[0] == 1 else np.lib.format.read_array_header_2_0
         self.shape, fortran, self._dtype = read_header(self._file)
-        if len(self.shape) != ndim or self._dtype.kind not in "biufU" or (fortran and ndim > 1):
-            raise ValueError(f"{name} must be a {ndim}-dimensional array in C order, not {self._dtype} {self.shape}")
+        if len(self.shape) != ndim or self._dtype.kind not in "biufU":
+            raise ValueError(f"{name} must be a {ndim}-dimensional array, not {self._dtype} {self.shape}")
+        if fortran and ndim > 1:  # whose rows cannot be read a few at a time
+            raise ValueError(f"{name} is in Fortran order. Save numpy.ascontiguousarray({name}) instead")
         self._row_bytes = int(np.prod(self.shape[1:], dtype=object)) * self._dtype.itemsize
         if self._row_bytes * self.shape[0] != info.file_size - self._file.tell():
             raise ValueError(f"{name} does not have the size that its header says")
