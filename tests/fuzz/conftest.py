@@ -95,7 +95,7 @@ def pytest_terminal_summary(terminalreporter):
     for report in (each for group in ("passed", "failed") for each in terminalreporter.stats.get(group, [])):
         properties = dict(report.user_properties)
         record = properties.pop("fuzz", None)
-        if record and (SECONDS or report.failed):
+        if record and (SECONDS or MINUTES or report.failed):  # with several workers, only they know the seconds
             ending = f", failed in case {record['last']}" if report.failed else ""
             more = "".join(f", {name} {value}" for name, value in properties.items())
             terminalreporter.write_line(f"fuzz {record['kind']}: {record['cases']:,} cases{more}{ending}")
