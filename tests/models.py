@@ -30,3 +30,19 @@ def content(model):
     pickler.fast = True
     pickler.dump(model)
     return out.getvalue()
+
+
+def layer(model, *kinds):
+    """Return the learner of one of some kinds that an Auto model holds."""
+    learner = model._learner
+    while learner.kind not in kinds:
+        learner = learner.inner
+    return learner
+
+
+def saved_layer(state, kind):
+    """Return what the state of an Auto model has of the learner of a kind."""
+    saved = state["_learner"]
+    while saved["kind"] != kind:
+        saved = saved["learner"]["inner"]
+    return saved["learner"]

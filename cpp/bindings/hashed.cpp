@@ -32,7 +32,7 @@ std::vector<CellColumn> read_cells(const nb::list& columns, std::size_t n, std::
         const auto column = nb::cast<nb::tuple>(columns[c]);
         CellColumn& own = cells[c];
         const int kind = nb::cast<int>(column[0]);
-        require(kind >= 0 && kind <= int(CellKind::date), "unknown kind of cells");
+        require(kind >= 0 && kind <= int(CellKind::code), "unknown kind of cells");
         own.kind = CellKind(kind);
         if (own.kind == CellKind::text) {
             const auto texts = nb::cast<nb::list>(column[1]);

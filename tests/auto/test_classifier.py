@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits, make_moons
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss
+from tests.models import layer
 
 from bomkl import AutoMKLClassifier, modelfile
 from bomkl._support.extras import install_hint
@@ -71,7 +72,7 @@ class TestLearning:
         sizes = []
         for begin in range(0, 3000, 250):
             auto.partial_fit(X[begin : begin + 250], y[begin : begin + 250])
-            sizes.append(auto._learner.inner.nbytes)
+            sizes.append(layer(auto, "challenged").nbytes)
             assert len(auto.support_vectors_) <= 40
         assert max(sizes[1:]) < 1.05 * min(sizes[1:])  # the first call ends after pruning; later ones grow trees anew
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.models import layer, saved_layer
 from tests.slow import slow_but
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor
@@ -25,7 +26,7 @@ def test_recovers_after_an_abrupt_change(n_classes):
         predicted = scores > 0 if n_classes == 2 else scores.argmax(axis=1)
         errors[drift] = np.mean((predicted != y)[2000:])
     assert errors["adapt"] < 0.75 * errors[None]
-    assert model._learner.inner.restarts[0] > 1500
+    assert layer(model, "adaptive").restarts[0] > 1500
 
 
 def test_recovers_in_regression():
@@ -114,9 +115,9 @@ def test_an_error_after_many_rows_without_one():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100, 2))
     model = AutoMKLRegressor(40, drift="adapt", random_state=0, trees=False).fit(X, np.zeros(100))
-    model._learner.inner.error_size = np.array([1e-320, 1e5])
+    layer(model, "adaptive").error_size = np.array([1e-320, 1e5])
     model.partial_fit(X[:1], [1.0])
-    model._learner.inner.error_size = np.array([1e-320, 1e5])
+    layer(model, "adaptive").error_size = np.array([1e-320, 1e5])
     model.learn_one(X[1], 1.0)
     assert 0 < model.predict_one(X[2]) <= 1
 
@@ -127,7 +128,7 @@ def test_the_leading_learner_may_be_one_that_forgets_fast():
     angle = np.arange(1500) / 40
     y = (np.cos(angle) * X[:, 0] + np.sin(angle) * X[:, 1] > 0).astype(int)
     model = AutoMKLClassifier(60, "adapt", random_state=0, trees=False).fit(X, y)
-    assert model._learner.leader in model._learner.inner.fast.twins
+    assert model._learner.leader in layer(model, "adaptive").fast.twins
     assert len(model.explain(X[0]).rows) == len(model.support_vectors_)
 
 
@@ -136,12 +137,12 @@ def test_models_without_fast_experts_go_on_with_new_ones(kind):
     X, y = changing(400)
     model = kind(40, drift="adapt", random_state=0, trees=False).partial_fit(X, y)
     old = model.__getstate__()
-    old["_learner"]["learner"]["inner"]["learner"]["fast"] = None  # as read from a file of version 0.1.0
+    saved_layer(old, "adaptive")["fast"] = None  # as read from a file of version 0.1.0
     again = kind.__new__(kind)
     again.__setstate__(old)
-    assert len(again._learner.inner.fast.twins) == 2
+    assert len(layer(again, "adaptive").fast.twins) == 2
     predict = "predict_proba" if kind is AutoMKLClassifier else "predict"
-    learner = again._learner.inner
+    learner = layer(again, "adaptive")
     parts = [w * each.scores(X) for w, each in zip(learner.weights(), learner.models, strict=True)]
     if kind is AutoMKLRegressor:
         np.testing.assert_allclose(again.predict(X), sum(parts)[:, 0], rtol=1e-12)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from tests.auto.growing import grow_soon, let_win
+from tests.models import layer
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor
 from bomkl.auto.growth import growth_learner
@@ -54,7 +55,7 @@ def test_the_split_and_a_save_midway_do_not_matter(task):
     for begin in range(0, ROWS, 75):
         parts.append(model.score_and_learn(X[begin : begin + 75], y[begin : begin + 75]))
         model = pickle.loads(pickle.dumps(model))
-        was |= {(number, each.phase) for number, each in model._learner.switches.items()}
+        was |= {(number, each.phase) for number, each in layer(model, "growth").switches.items()}
     assert_array_equal(np.concatenate(parts), whole)
     phases = {"off", "warming", "trial"}
     assert was >= {(number, phase) for number in (TREES, NETWORK) for phase in phases}
@@ -66,7 +67,7 @@ def test_single_rows_give_the_same_bits(number, monkeypatch):
     model, y = data("two")
     other = copy.deepcopy(model)
     assert_array_equal(learned(other, y, range(1, ROWS)), learned(model, y, []))
-    assert other._learner.awake
+    assert layer(other, "growth").awake
     assert_array_equal(other.decision_function(X[:100]), model.decision_function(X[:100]))
     assert other.predict_one(X[0]) == model.predict(X[:1])[0]
     assert_allclose(other.predict_proba_one(X[5]), model.predict_proba(X[5:6])[0], rtol=1e-6)
@@ -79,7 +80,7 @@ def test_it_says_what_the_learner_within_says_until_the_first_trial(monkeypatch)
     before = model.score_and_learn(X[:256], y[:256])
     monkeypatch.setattr(growth_learner, "PACE", Pace())
     assert_array_equal(plain.score_and_learn(X[:256], y[:256]), before)
-    learner = plain._learner
+    learner = layer(plain, "growth")
     assert_array_equal(learner.scores(X[:9]), learner.inner.scores(X[:9]))
     assert learner.core is None
 
@@ -91,8 +92,8 @@ def test_trees_come_where_they_pay_and_lower_the_error():
     model = AutoMKLClassifier(budget=40, random_state=0)
     scores, plain = model.score_and_learn(rows, y), AutoMKLClassifier(budget=40, random_state=0, memory="1 MB")
     without = plain.score_and_learn(rows, y)
-    assert model._learner.switches[TREES].phase == "on"
-    assert not plain._learner.awake
+    assert layer(model, "growth").switches[TREES].phase == "on"
+    assert not layer(plain, "growth").awake
     last = slice(-1000, None)
     wrong, wrong_without = (np.mean((each[last] > 0) != (y[last] == 1)) for each in (scores, without))
     assert wrong < 0.8 * wrong_without
@@ -102,10 +103,10 @@ def test_what_does_not_pay_goes_and_scores_are_those_of_the_learner_within_again
     rng = np.random.default_rng(1)
     model, y = AutoMKLClassifier(budget=40, random_state=0), rng.integers(0, 2, ROWS)
     model.score_and_learn(X, y)
-    learner = model._learner
+    learner = layer(model, "growth")
     while learner.awake:
         model.score_and_learn(X[:64], y[:64])
-        learner = model._learner
+        learner = layer(model, "growth")
     assert_array_equal(learner.scores(X), learner.inner.scores(X))
     assert all(each.due > learner.seen for each in learner.switches.values())
 
@@ -133,14 +134,14 @@ def test_forks_share_the_sample_and_leave_each_other_alone(monkeypatch):
     model, y = data("two")
     model.score_and_learn(X[:1500], y[:1500])
     twin = copy.deepcopy(model)
-    scores, state = model.decision_function(X), model._learner.to_state()["grown"]["core"]
+    scores, state = model.decision_function(X), layer(model, "growth").to_state()["grown"]["core"]
     for _ in range(2):  # a call that fails after it has learned something changes nothing
         with pytest.raises(ValueError, match=r"NaN|finite|inf"):
             model.score_and_learn(np.vstack([X[1500:1800], np.full((1, 4), np.inf)]), y[1500:1801])
-        fork = model._learner.fork()
+        fork = layer(model, "growth").fork()
         fork.score_and_learn(X[1500:], y[1500:].astype(float), np.ones(ROWS - 1500))
     assert_array_equal(model.decision_function(X), scores)
-    for name, value in model._learner.to_state()["grown"]["core"].items():
+    for name, value in layer(model, "growth").to_state()["grown"]["core"].items():
         assert_array_equal(value, state[name])
     after = model.score_and_learn(X[1500:], y[1500:])
     assert_array_equal(twin.score_and_learn(X[1500:], y[1500:]), after)
@@ -154,7 +155,7 @@ def test_memory_limits_the_sample(monkeypatch):
     sizes = []
     for begin in range(0, ROWS, 100):
         model.score_and_learn(X[begin : begin + 100], y[begin : begin + 100])
-        sizes.append(model._learner.core.rows if begin else 0)
+        sizes.append(layer(model, "growth").core.rows if begin else 0)
     assert 400 < sizes[-1] <= 700
     assert max(sizes) < 900
     assert_array_equal(learned(copy.deepcopy(other), y, [1, 2, 1000, 1001]), learned(other, y, []))

@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from tests.auto.growing import grow_soon, let_win
 from tests.auto.test_saved_state import leaves, spoilt, with_value
+from tests.models import layer, saved_layer
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor
 from bomkl.auto.growth import grown_trees, growth_learner
@@ -32,10 +33,14 @@ def small_pace(monkeypatch):
     grow_soon(monkeypatch)
 
 
+def growth(model):
+    return layer(model, "growth", "round growth")
+
+
 def grown(name, rows=ROWS, **how):
     kind, y = TASKS[name]
     model = kind(budget=30, random_state=0, **how).partial_fit(X[:rows], y[:rows])
-    assert model._learner.awake
+    assert growth(model).awake
     return model, y
 
 
@@ -76,7 +81,8 @@ def test_no_value_can_be_replaced_by_nonsense(rows, monkeypatch):
     model = AutoMKLClassifier(budget=10, random_state=0).partial_fit(X[:rows], TASKS["several"][1][:rows])
     whole = model.__getstate__()
     state = whole["_learner"]
-    for path in leaves(state["learner"]["grown"], ("learner", "grown")):
+    within = ("learner", "inner", "learner", "grown")
+    for path in leaves(saved_layer(whole, "growth")["grown"], within):
         original = state
         for key in path:
             original = original[key]
@@ -181,16 +187,16 @@ def test_memory_stays_within_its_limit():
     for begin in range(0, len(y), 500):
         model.partial_fit(rows[begin : begin + 500], y[begin : begin + 500])
         assert model.nbytes_ < 6_000_000
-    assert 5000 < model._learner.core.rows < 19_000
+    assert 5000 < growth(model).core.rows < 19_000
     assert rows_within(2**20, pool_bytes(1000, 5, "rows"), 5, 1) == 0
 
 
 def test_a_large_budget_leaves_room_for_growth():
     for update in ("rows", "rounds"):
         model = AutoMKLClassifier(budget=8000, update=update, random_state=0).partial_fit(X[:20], TASKS["two"][1][:20])
-        assert model._learner.capacity > 100_000
+        assert growth(model).capacity > 100_000
         small = AutoMKLClassifier(budget=8000, update=update, memory="256 MB").partial_fit(X[:20], TASKS["two"][1][:20])
-        assert small._learner.capacity == 0
+        assert growth(small).capacity == 0
 
 
 def test_trees_beside_a_small_budget_are_few(monkeypatch):
@@ -198,7 +204,8 @@ def test_trees_beside_a_small_budget_are_few(monkeypatch):
     wide = np.hstack([X, RNG.normal(size=(ROWS, 9))])
     trees = []
     for budget in (10, 200):
-        learner = AutoMKLClassifier(budget=budget, random_state=0).partial_fit(wide, TASKS["two"][1])._learner
+        model = AutoMKLClassifier(budget=budget, random_state=0).partial_fit(wide, TASKS["two"][1])
+        learner = growth(model)
         work = grown_trees.GrowthJob(0, 1, learner.core.rows, 2, trial=False).start(learner.core, learner.settings)
         trees.append(len(grown_trees.Growing(work).finish(2, 0).roots))
     assert trees == [960 // 12, 4000 // 12]
@@ -218,5 +225,5 @@ def test_many_classes_have_no_trees_and_the_model_goes_on(monkeypatch):
     model = AutoMKLClassifier(budget=20, random_state=0).partial_fit(X, y)
     for _ in range(2):  # until they would be grown anew
         model.partial_fit(X, y)
-    assert model._learner.trees is None
+    assert growth(model).trees is None
     assert np.isfinite(model.decision_function(X)).all()

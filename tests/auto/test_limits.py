@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from tests.models import layer, saved_layer
 from tests.trials import challenged
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, modelfile
@@ -61,10 +62,10 @@ def test_the_first_rows_of_huge_numbers_are_kept_as_later_ones():
 def test_rows_that_were_saved_beyond_the_largest_number_are_clipped():
     model = AutoMKLClassifier(16, drift="adapt", random_state=0).partial_fit(X, X[:, 0] > 0)
     saved = model.__getstate__()
-    saved["_learner"]["learner"]["inner"]["learner"]["last"]["X"][-1] = 1e200  # as version 0.2.0 did
+    saved_layer(saved, "adaptive")["last"]["X"][-1] = 1e200  # as version 0.2.0 did
     old = AutoMKLClassifier()
     old.__setstate__(saved)
-    assert np.max(old._learner.inner.last_X) == 1e150
+    assert np.max(layer(old, "adaptive").last_X) == 1e150
 
 
 def test_a_trace_that_rounding_brought_below_zero_can_be_loaded():

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from tests.models import layer, saved_layer
 from tests.slow import slow_but
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, modelfile
@@ -173,13 +174,13 @@ def test_models_saved_before_there_were_squares_go_on_without(monkeypatch):
 def test_models_saved_with_the_sum_of_all_squared_errors_go_on_from_it():
     model = AutoMKLRegressor(20, drift="adapt", random_state=0).partial_fit(X, X[:, 0])
     state = model.__getstate__()
-    saved = state["_learner"]["learner"]["inner"]["learner"]
+    saved = saved_layer(state, "adaptive")
     rows = saved.pop("error_size")[1]
     saved["squared_error"] = np.array([4.0 * rows, rows])
     loaded = AutoMKLRegressor()
     loaded.__setstate__(state)
-    assert loaded._learner.inner.unit() == pytest.approx(2.0)
-    assert loaded.__getstate__()["_learner"]["learner"]["inner"]["learner"]["error_size"][1] == rows
+    assert layer(loaded, "adaptive").unit() == pytest.approx(2.0)
+    assert saved_layer(loaded.__getstate__(), "adaptive")["error_size"][1] == rows
     assert np.isfinite(loaded.score_and_learn(X, X[:, 0])).all()
 
 
@@ -188,7 +189,7 @@ def test_models_saved_without_the_decays_of_labels_keep_those_they_had():
     state = model.__getstate__()
     loaded = AutoMKLClassifier()
     loaded.__setstate__({**state, "_learner": without(state["_learner"], "decays")})
-    assert_array_equal(loaded._learner.inner.fast.decays, [0.5, 0.95])
+    assert_array_equal(layer(loaded, "adaptive").fast.decays, [0.5, 0.95])
     again = AutoMKLClassifier()
     again.__setstate__(loaded.__getstate__())
     assert_array_equal(again.score_and_learn(X, FLIPPED), loaded.score_and_learn(X, FLIPPED))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.models import layer, saved_layer
 from tests.slow import slow_but
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor
@@ -18,8 +19,7 @@ NUMBERS = X[:, 0] + 0.1 * RNG.normal(size=1500)
 
 
 def learners(model):
-    learner = model._learner.inner
-    return learner.models if model.drift else [learner]
+    return layer(model, "adaptive").models if model.drift == "adapt" else [model._learner.leader]
 
 
 def assert_stable(model):
@@ -125,7 +125,7 @@ def test_a_score_that_is_not_finite_is_an_error_and_changes_nothing(learn):
     before = model.__getstate__()
     with pytest.raises(NotFiniteError, match="not finite"):
         model.partial_fit(X, NUMBERS) if learn else model.predict(X)
-    assert model.n_seen_ == before["_learner"]["learner"]["seen"]
+    assert model.n_seen_ == saved_layer(before, "growth")["seen"]
 
 
 def test_columns_of_two_tiny_values_matter():

@@ -69,7 +69,7 @@ private:
     std::shared_ptr<std::vector<std::uint64_t>> kept_;
 };
 
-enum class CellKind : std::uint8_t { none, text, number, date };
+enum class CellKind : std::uint8_t { none, text, number, date, code };  // code: whole numbers, each a value
 
 // The cells of one column of a block of rows.
 struct CellColumn {
@@ -175,7 +175,7 @@ public:
             if (!std::isnan(numbers_[s]))
                 if (const double z = slots[s].standard(numbers_[s]); z != 0) numbers.push_back({std::uint32_t(s), z});
             if (shown_[s]) values.push_back({codes_[s], 1.0, std::int32_t(s), -1, 0, 0});
-            if (!std::isnan(numbers_[s]) && slots[s].is_identifier())
+            if (!std::isnan(numbers_[s]) && (slots[s].is_identifier() || (is_code(cells, s) && !slots[s].is_category())))
                 values.push_back({raw_[s], 1.0, std::int32_t(s), -1, 0, 0});
         }
         able_.clear();
@@ -229,7 +229,7 @@ private:
             } else if (column.kind == CellKind::text) {
                 raw_[s] = codes_[s] = mixed(salt(s) ^ column.hashes[row]);
                 shown_[s] = slots[s].distinct.count() >= 2;
-            } else if (column.kind == CellKind::number) {
+            } else if (column.kind == CellKind::number || column.kind == CellKind::code) {
                 number(slots, s, column.numbers[row]);
             } else {
                 const double days = column.numbers[row], whole = std::floor(days);
@@ -253,6 +253,10 @@ private:
             codes_[s] = mixed(salt(s) ^ (0x42494E00u + std::uint64_t(bin)));
             shown_[s] = !slot.is_category();
         }
+    }
+
+    static bool is_code(const std::vector<CellColumn>& cells, std::size_t slot) {
+        return cells[slot / kSlots].kind == CellKind::code;
     }
 
     static std::uint64_t salt(std::size_t slot) { return mixed(std::uint64_t(slot) + 1); }

@@ -12,6 +12,8 @@ from bomkl.auto.features.features import LinearFeatures
 from bomkl.auto.growth.growth_learner import GrowthLearner
 from bomkl.auto.growth.round_growth import RoundGrowthLearner
 from bomkl.auto.hashed.hashed_learner import HashedLearner
+from bomkl.auto.hashed.hashed_scores import HashedScores
+from bomkl.auto.hashed.identifiers import IdentifierLearner
 from bomkl.auto.learner import Learner
 from bomkl.auto.rounds.round_learner import RoundLearner
 from bomkl.auto.simple.simple_learner import WIDE_FROM, WIDE_UP_TO, SimpleLearner
@@ -22,6 +24,7 @@ _SINCE_0_3: tuple[str, ...] = (
     "challenged",
     "growth",
     "hashed",
+    "identifiers",
     "round growth",
     "simple",
 )  # layers that earlier models go on without
@@ -39,11 +42,21 @@ class Choices:
 
 
 def kinds_of(choices: Choices) -> list[Any]:
-    """Return the class of the learner of rows, then those of the layers around it, the outermost last.
+    """Return the classes of the learners that are in each other, the innermost first.
 
     Each layer is a class with the methods of `Learner`, is made from the learner within it and the number of columns,
-    and is `loadable`. A new one is one line here.
+    and is `loadable`. Hashed models are around all others; where no cells are hashed, they may join later.
     """
+    kinds = _kinds_within(choices)
+    if choices.update == "rounds":  # what hashed models learn does not add up over rounds
+        return kinds
+    if choices.hashed:
+        return [*kinds, HashedLearner]
+    return [*kinds, HashedLearner, IdentifierLearner] if choices.columns <= WIDEST else kinds
+
+
+def _kinds_within(choices: Choices) -> list[Any]:
+    """Return those of learners of numbers. A new layer is one line here."""
     kinds: list[Any] = [RoundLearner if choices.update == "rounds" else learner_type(choices.columns)]
     if choices.drift == "adapt":
         kinds.append(AdaptiveLearner)
@@ -53,8 +66,6 @@ def kinds_of(choices: Choices) -> list[Any]:
         kinds.append(SimpleLearner)
     if choices.columns <= WIDEST:
         kinds.append(GrowthLearner if choices.update == "rows" else RoundGrowthLearner)
-    if choices.hashed and choices.update == "rows":  # what hashed models learn does not add up over rounds
-        kinds.append(HashedLearner)
     return kinds
 
 
@@ -75,7 +86,7 @@ def with_another_class(choices: Choices, learner: Learner) -> Learner:
 
 def _with_simple_models(learner: Learner, columns: int) -> Learner:
     """Put the layer of simple models where `kinds_of` has it."""
-    if not isinstance(learner, GrowthLearner | HashedLearner):
+    if not isinstance(learner, GrowthLearner | HashedLearner | IdentifierLearner):
         return SimpleLearner(learner, columns)
     taken = columns + (isinstance(learner, HashedLearner) and learner.takes_score)
     learner.inner = _with_simple_models(learner.inner, taken)
@@ -84,11 +95,20 @@ def _with_simple_models(learner: Learner, columns: int) -> Learner:
 
 def new_learner(choices: Choices, settings: LearnerSettings, n_classes: int) -> Learner:
     """Return a learner that has not seen any rows."""
-    innermost, *layers = kinds_of(choices)
+    learner, kinds = _learner_within(choices, settings, n_classes), kinds_of(choices)
+    if IdentifierLearner in kinds:
+        return IdentifierLearner(learner, choices.columns)
+    if HashedLearner in kinds:
+        wider = _wider(choices, settings, n_classes)
+        hashed = HashedScores(settings, choices.hashed, learner.outputs, learners=1 if wider is None else 2)
+        return HashedLearner(learner, wider, hashed)
+    return learner
+
+
+def _learner_within(choices: Choices, settings: LearnerSettings, n_classes: int) -> Learner:
+    innermost, *layers = _kinds_within(choices)
     learner: Learner = innermost(settings, n_classes)
     for layer in layers:
-        if layer is HashedLearner:
-            return HashedLearner(learner, _wider(choices, settings, n_classes), choices.hashed)
         learner = layer(learner, choices.columns)
     return learner
 
@@ -120,11 +140,11 @@ def drift_of(learner: Learner | None) -> list[dict[str, Any]]:
 
 def _wider(choices: Choices, settings: LearnerSettings, n_classes: int) -> Learner | None:
     """Return a learner of rows with one more column, where hashed models have one score that can be a column."""
-    wider = replace(choices, columns=choices.columns + 1, hashed=0)
+    wider = replace(choices, columns=choices.columns + 1)
     if n_classes > 2 or learner_type(wider.columns) is not learner_type(choices.columns):
         return None
     squares = settings.squares and LinearFeatures.has_room_for_squares(wider.columns)
-    return new_learner(wider, replace(settings, squares=squares), n_classes)
+    return _learner_within(wider, replace(settings, squares=squares), n_classes)
 
 
 def fits(choices: Choices, learner: Learner | None) -> bool:
@@ -133,5 +153,7 @@ def fits(choices: Choices, learner: Learner | None) -> bool:
     while learner is not None:
         found.insert(0, learner.kind)
         learner = learner.inner
+    if found[-1:] == [HashedLearner.kind] and not choices.hashed:  # which takes cells
+        return False
     expected = [each.kind for each in kinds_of(choices)]  # an earlier model may have got class means by now
     return found == [kind for kind in expected if kind in found or kind not in _SINCE_0_3]

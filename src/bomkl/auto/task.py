@@ -15,6 +15,8 @@ from bomkl.auto.saved import Saved, State
 Float = NDArray[np.float64]
 
 MEMORY = 2**28  # bytes that a model may take where nobody says how many
+LARGEST_LOSS = 15.0  # log loss of a row, at most
+LARGEST_SQUARE = 1e290  # of an error; the sum of as many as there can be is a number
 HUBER = 1.0  # where Huber's loss turns linear, in units of the scaled target; the core has the same
 
 
@@ -48,6 +50,22 @@ class Task(IntEnum):
         targets = np.zeros((len(y), n_classes))
         targets[np.arange(len(y)), y.astype(np.intp)] = 1.0
         return targets
+
+    def losses(self, scores: Float, y: Float) -> Float:
+        """Loss of each row's scores: the squared error, or the log loss.
+
+        Examples
+        --------
+        >>> Task.BINARY.losses(np.array([[0.0], [30.0]]), np.array([1.0, 0.0])).round(2)
+        array([ 0.69, 30.  ])
+        """
+        if self.is_regression:
+            with np.errstate(over="ignore"):
+                return np.minimum((scores[:, 0] - y) ** 2, LARGEST_SQUARE)
+        if self is Task.MULTICLASS:
+            chosen = scores[np.arange(len(y)), y.astype(np.intp)]
+            return np.minimum(-chosen, LARGEST_LOSS)
+        return np.minimum(np.logaddexp(0.0, np.where(y > 0.5, -scores[:, 0], scores[:, 0])), LARGEST_LOSS)
 
 
 def new_class_log_odds(seen: NDArray[np.intp] | int) -> Float:

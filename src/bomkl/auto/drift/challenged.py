@@ -20,11 +20,8 @@ from bomkl.auto.parallel import Mapper
 from bomkl.auto.rows.arrays import dense_rows
 from bomkl.auto.rows.row_learner import RowLearner
 from bomkl.auto.saved import Saved, State
-from bomkl.auto.task import Task
 
 WIN = 3.0  # nats by which a challenger must beat the learner within
-_LARGEST = 15.0  # largest loss of a row
-_LARGEST_SQUARE = 1e290  # of an error; the sum of as many as there can be is a number
 REST = 1000  # rows without a challenger after the first that lost; twice as many after each further one
 _AT_ONCE = 1024  # rows learned from at a time
 _MOST_EVENTS = 256
@@ -155,7 +152,7 @@ class ChallengedLearner(Layer):
     def _judge(self, out: Float, rival: Float, y: Float, weight: Float, at: int) -> tuple[int, bool | None]:
         """Return the row after which the challenger has won or must go, and which of the two; None where neither."""
         count = np.minimum(weight[at:], 1.0)
-        both = [count * _losses(scores[at:], y[at:], self.task) for scores in (out, rival)]
+        both = [count * self.task.losses(scores[at:], y[at:]) for scores in (out, rival)]
         sums = np.cumsum(np.vstack([self.losses, np.stack(both, axis=1)]), axis=0)[1:]
         ages = self.age + np.arange(1, len(sums) + 1)
         ahead = sums[:, 0] - sums[:, 1]
@@ -214,14 +211,3 @@ def _rows_learner(saved: Saved, name: str, learner: Learner) -> RowLearner:
     if type(learner) is not RowLearner:
         raise saved.wrong(name, "a learner of rows", learner.kind)
     return learner
-
-
-def _losses(scores: Float, y: Float, task: Task) -> Float:
-    """Loss of each row: the squared error, or the log loss."""
-    if task.is_regression:
-        with np.errstate(over="ignore"):
-            return np.minimum((scores[:, 0] - y) ** 2, _LARGEST_SQUARE)
-    if task is Task.MULTICLASS:
-        chosen = scores[np.arange(len(y)), y.astype(np.intp)]
-        return np.minimum(-chosen, _LARGEST)
-    return np.minimum(np.logaddexp(0.0, np.where(y > 0.5, -scores[:, 0], scores[:, 0])), _LARGEST)

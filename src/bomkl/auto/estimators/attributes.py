@@ -18,9 +18,7 @@ from bomkl.auto.components.pool import PoolMember
 from bomkl.auto.device import on_host
 from bomkl.auto.drift.events import DriftEvent, drift_events
 from bomkl.auto.features.geometry import Float
-from bomkl.auto.growth.explain import explain_learner
-from bomkl.auto.hashed.explain import explain_hashed
-from bomkl.auto.hashed.hashed_learner import HashedLearner
+from bomkl.auto.hashed.explain import explain_row
 from bomkl.auto.insight.explaining import explain_rows
 from bomkl.auto.insight.explanations import Explanations
 from bomkl.auto.learner import Learner, PoolLearner
@@ -130,10 +128,7 @@ class FittedAttributes(ShowsState):
         rows = now._check_known_rows(X)
         if rows.shape[0] != 1:
             return explain_rows(now, X, rows)
-        columns = now._columns_of_features()
-        if isinstance(now._learner, HashedLearner):
-            return explain_hashed(now._learner, rows, now._sign(), columns, now._encoder.hashed_names())
-        return explain_learner(now._learner, rows, now._sign(), columns)
+        return explain_row(now._learner, rows, now._sign(), now._columns_of_features(), now._hashed_names())
 
     def plot_weights(self, ax: Any = None) -> Figure:
         """Draw the weight and the error of each member of the pool.

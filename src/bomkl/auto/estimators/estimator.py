@@ -369,8 +369,8 @@ class AutoEstimator(FittedAttributes, InputRows, Pictures, BaseEstimator):  # ty
                 rounds: Any = learner_of_rows(learner)
                 rounds.mistakes_when_loaded = vars(self).get("_mistakes", 0)
             self._learner = learner
-            self._insight_from_state(importance, history)
             self._check_saved()
+            self._insight_from_state(importance, history)
 
     def _saved_columns(self) -> int:
         columns = vars(self).get("n_features_in_")

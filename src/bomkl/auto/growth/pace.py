@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Self
@@ -22,6 +23,24 @@ def up(rows: int) -> int:
     64
     """
     return -(-rows // BLOCK) * BLOCK
+
+
+def pays(gains: Sequence[float], least: float) -> bool:
+    """Tell whether something brings a share of the loss, beyond chance.
+
+    `gains` are sums, over rows, of weights, of gains, of squared gains and of losses without it.
+
+    Examples
+    --------
+    >>> pays([100, 10, 2, 50], 0.01), pays([100, 10, 400, 50], 0.01)
+    (True, False)
+    """
+    weight, gain, squares, loss = gains
+    if weight <= 0:
+        return False
+    mean = gain / weight
+    error = sqrt(max(squares / weight - mean * mean, 0.0) / weight)
+    return mean > max(2 * error, least * loss / weight)
 
 
 @dataclass(frozen=True)
@@ -63,16 +82,9 @@ class Switch:
         """Let it take part for the first time."""
         return replace(self, phase="trial", due=seen + pace.judge)
 
-    def judged(self, seen: int, gains: tuple[float, float, float, float], pace: Pace) -> Self:
-        """Keep it or drop it, by sums of weights, gains, squared gains and losses without it."""
-        weight, gain, squares, loss = gains
-        if weight <= 0:
-            return self.dropped(seen, pace)
-        mean = gain / weight
-        error = sqrt(max(squares / weight - mean * mean, 0.0) / weight)
-        if mean > max(2 * error, self.least * loss / weight):
-            return replace(self, phase="on", due=up(2 * seen))
-        return self.dropped(seen, pace)
+    def judged(self, seen: int, gains: Sequence[float], pace: Pace) -> Self:
+        """Keep it or drop it, by what `pays` looks at."""
+        return replace(self, phase="on", due=up(2 * seen)) if pays(gains, self.least) else self.dropped(seen, pace)
 
     def dropped(self, seen: int, pace: Pace) -> Self:
         """Go on without it, and try it again later."""

@@ -10,7 +10,10 @@ import numpy as np
 
 from bomkl.auto.features.geometry import Float
 from bomkl.auto.growth.explain import explain_learner, relevance_shares
-from bomkl.auto.hashed.hashed_learner import PARTS, HashedLearner
+from bomkl.auto.hashed.hashed_learner import HashedLearner
+from bomkl.auto.hashed.hashed_scores import PARTS
+from bomkl.auto.hashed.identifiers import IdentifierLearner
+from bomkl.auto.learner import Learner
 from bomkl.auto.rows.explain import Explanation
 from bomkl.auto.task import Task
 from bomkl.tables.encoded import EncodedRows, Hashable
@@ -26,33 +29,42 @@ class _Score:
     """Stands for the column that holds the score of the hashed models."""
 
 
-def explain_hashed(
-    learner: HashedLearner, row: EncodedRows, sign: float, columns: Sequence[Any], names: Sequence[Any]
-) -> Explanation:
+def explain_row(learner: Learner, row: Any, sign: float, columns: Sequence[Any], names: Sequence[Any]) -> Explanation:
     """Take the score of one row, times a sign, apart; of several classes that of the likeliest.
 
     Parameters
     ----------
-    learner : HashedLearner
-        The learner.
-    row : EncodedRows
-        One row.
+    learner : Learner
+        The learner of an estimator.
+    row : matrix or EncodedRows
+        One row, as the learner takes it.
     sign : float
         1 or -1.
     columns : sequence
         What each column of numbers belongs to.
     names : sequence
-        Names of the columns whose cells are hashed.
+        Names of the columns whose cells `EncodedRows` have.
     """
+    if isinstance(learner, IdentifierLearner):
+        row, names, learner = learner.rows(row), learner.names_of_cells(columns), learner.inner
+    if isinstance(learner, HashedLearner):
+        return _explain_hashed(learner, row, sign, columns, names)
+    return explain_learner(learner, row, sign, columns)
+
+
+def _explain_hashed(
+    learner: HashedLearner, row: EncodedRows, sign: float, columns: Sequence[Any], names: Sequence[Any]
+) -> Explanation:
     scores, several = sign * learner.scores(row)[0], learner.task is Task.MULTICLASS
     output = int(np.argmax(scores)) if several else 0
     margin = float(scores[output] - scores.mean()) if several else float(scores[0])
-    *of_learners, of_hashed = learner.last.slopes().tolist()
+    *of_learners, of_hashed = learner.hashed.last.slopes().tolist()
     numbers = learner.rows_of_learners(row, learner.hashed_scores(row))[0][1]
     within = explain_learner(learner.inner, numbers, sign, [*columns, *([_Score] * learner.takes_score)], output)
     slope = sum(of_learners)
     by_part, features, parts = _contributions(learner, row, output)
-    added = sign * of_hashed * learner.spread * parts
+    scale = sign * of_hashed * learner.hashed.spread
+    added = scale * parts
     by_column = {column: slope * value for column, value in within.columns.items() if column is not _Score}
     by_column = {name: by_column.get(name, 0.0) for name in dict.fromkeys([*by_column, *names])}
     sizes = np.abs(parts)
@@ -66,7 +78,8 @@ def explain_hashed(
             by_column[names[each // _SLOTS]] += value / len(owners)
     kernels = {name: slope * value for name, value in within.kernels.items()}
     kernels |= {
-        name: float(sign * of_hashed * learner.spread * value) for name, value in zip(PARTS, by_part, strict=True)
+        name: float(sign * of_hashed * learner.hashed.spread * value)
+        for name, value in zip(PARTS, by_part, strict=True)
     }
     return replace(
         within,
@@ -84,10 +97,10 @@ def column_shares(learner: HashedLearner, columns: Sequence[Any], names: Sequenc
     shares = relevance_shares(learner.inner)
     if shares is None:
         return None
-    influence = learner.last.influence()
-    by_model = learner.among.influence().reshape(-1, _WAYS).sum(axis=1)
+    influence = learner.hashed.last.influence()
+    by_model = learner.hashed.among.influence().reshape(-1, _WAYS).sum(axis=1)
     hashed = np.zeros(len(names))
-    for weight, (*_, parts) in zip(by_model, learner.core.models, strict=True):
+    for weight, (*_, parts) in zip(by_model, learner.hashed.core.models, strict=True):
         by_name = np.maximum(parts, 0.0).reshape(-1, _SLOTS).sum(axis=1)
         hashed += weight * by_name / max(float(by_name.sum()), 1e-300)
     hashed /= max(float(hashed.sum()), 1e-300)
@@ -103,11 +116,11 @@ def column_shares(learner: HashedLearner, columns: Sequence[Any], names: Sequenc
 
 def _contributions(learner: HashedLearner, row: EncodedRows, output: int) -> tuple[list[float], Any, Float]:
     """Give what each of PARTS adds to the score of an output, the features of a row, and what each of those adds."""
-    features, entries = learner.core.contributions(row.cells)
-    scores = learner.core.scores(row.cells, 1)[0]
+    features, entries = learner.hashed.core.contributions(row.cells)
+    scores = learner.hashed.core.scores(row.cells, 1)[0]
     if learner.task is Task.MULTICLASS:
         entries, scores = (each - each.mean(axis=-1, keepdims=True) for each in (entries, scores))
-    slopes = learner.among.slopes()
+    slopes = learner.hashed.among.slopes()
     by_way = slopes.reshape(-1, _WAYS)[features[:, 0]]  # a row of slopes for each feature, by its model
     return (slopes * scores[:, output]).tolist(), features, np.asarray((by_way * entries[:, :, output]).sum(axis=1))
 
@@ -127,6 +140,6 @@ def _text(cells: list[Hashable], names: Sequence[Any], slot: int, other: int, be
         day = np.floor(cell)
         shown = (str(np.datetime64(int(day), "D"))[-5:], f"{int((cell - day) * 24)}", _WEEKDAYS[int(day) % 7])
         return f"{name}{_DATE_SLOTS[slot % _SLOTS]}={shown[slot % _SLOTS]}"
-    if kind == 2:
-        return f"{name}={cell:g}"
+    if kind in (2, 4):
+        return f"{name}={int(cell) if cell == int(cell) else f'{cell:g}'}"
     return f"{name}={cell if len(cell) <= _LONGEST else cell[:_LONGEST] + '...'}"

@@ -11,24 +11,25 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from bomkl._core import HashedModel
-from bomkl.auto.components.combination import Combination
-from bomkl.auto.constants import CHUNK, FIRST_STAGE
+from bomkl.auto.constants import CHUNK
 from bomkl.auto.features.geometry import Float
-from bomkl.auto.hashed.state import hashed_from_state, hashed_state
-from bomkl.auto.learner import Layer, Learner, learner_from_state, learner_state, loadable
-from bomkl.auto.limits import SIZES
+from bomkl.auto.hashed.hashed_scores import HashedScores
+from bomkl.auto.learner import (
+    ONE_ROW,
+    Layer,
+    Learner,
+    after_row,
+    learner_from_state,
+    learner_state,
+    loadable,
+    shallow_copy,
+)
 from bomkl.auto.parallel import Mapper
 from bomkl.auto.rows.arrays import checked
-from bomkl.auto.rows.rebuild import target_scale
 from bomkl.auto.saved import Saved, State
 from bomkl.tables.encoded import EncodedRows
 
-PARTS = ("values 10", "values 1", "pairs 1", "pairs 4", "words", "words 10")  # see kHashedWays in the core
-BEGINNER = 0.03  # weight that the hashed models, and the learner on trial, begin with in the last combination
 TRIAL = 768  # most rows of a trial
-_LAST_STAGE = 1024  # rows after which the scale of the targets stays
-_FARTHEST = 1e30  # scaled predictions beyond it are taken as this
 _FAR = 8.0  # scores beyond it say no more to the learner
 _AT_ONCE = 4 * CHUNK
 
@@ -54,25 +55,22 @@ class HashedLearner(Layer):
         The learner of the rows' numbers.
     wider : Learner or None
         One of these numbers and one more column; None where there is no trial.
-    cells : int
-        Columns of the table.
+    hashed : HashedScores
+        The models, which may have learned from cells already.
     """
 
     kind: ClassVar[str] = "hashed"
 
-    def __init__(self, inner: Learner, wider: Learner | None, cells: int) -> None:
-        super().__init__(inner, cells)
+    def __init__(self, inner: Learner, wider: Learner | None, hashed: HashedScores) -> None:
+        super().__init__(inner, hashed.core.columns)
         self.wider = wider
         self.takes_score = False  # whether the score is a column of `inner`
-        self.seen = 0
-        self.core = HashedModel(cells, inner.outputs)
-        self.among = Combination.of(len(PARTS))
-        learners = 1 + (wider is not None)
-        self.last = Combination.of(learners + 1)  # of the learners and the hashed models together
-        prior = np.append(1 - learners * BEGINNER, np.full(learners, BEGINNER))
-        self.last.stack_w, self.last.weights = np.broadcast_to(prior, self.last.stack_w.shape), prior
-        self.first_y: list[float] = []
-        self.centre, self.spread = 0.0, 1.0
+        self.hashed = hashed
+
+    @property
+    def seen(self) -> int:
+        """Rows learned from."""
+        return self.inner.seen
 
     def use(self, device: str) -> None:
         """Go on with a device."""
@@ -94,23 +92,32 @@ class HashedLearner(Layer):
             begin = end
         return checked(out)
 
+    def after_row(self, X: EncodedRows, y: Float) -> tuple[Self, Float] | None:
+        """Return a copy that has learned from one row of weight 1, and its scores; None where more has to happen."""
+        if self.takes_score or self.wider is not None:
+            return None
+        after = shallow_copy(self)
+        after.inner, said = after_row(self.inner, X.numbers, y)
+        after.hashed = self.hashed.fork()
+        joint = after.hashed.score_and_learn(X.cells, y, ONE_ROW, self.task)
+        return after, checked(after.hashed.join_and_learn([said], joint, y, ONE_ROW, self.task))
+
     def scores(self, X: EncodedRows, run: Mapper = map) -> Float:
         """Scores of rows: log odds of class 1, log probabilities of each class, or predictions."""
         out = np.empty((X.shape[0], self.outputs))
         for begin in range(0, X.shape[0], _AT_ONCE):
             rows = X[begin : begin + _AT_ONCE]
-            if self._waits:
+            if self.hashed.waits:
                 out[begin : begin + _AT_ONCE] = self.inner.scores(rows.numbers, run)
                 continue
             joint = self.hashed_scores(rows)
-            each = [learner.scores(some, run) for learner, some in self.rows_of_learners(rows, joint)]
-            scores = self.last.scores(self._together(each, joint), self.task)
-            out[begin : begin + _AT_ONCE] = scores * self.spread + self.centre
+            said = [learner.scores(some, run) for learner, some in self.rows_of_learners(rows, joint)]
+            out[begin : begin + _AT_ONCE] = self.hashed.joined(said, joint, self.task)
         return checked(out)
 
     def hashed_scores(self, rows: EncodedRows) -> Float:
         """Scores of the hashed models together, for scaled targets."""
-        return self.among.scores(self.core.scores(rows.cells, rows.shape[0]), self.task)
+        return self.hashed.scores(rows.cells, rows.shape[0], self.task)
 
     def score_one(self, x: Any) -> float | Float | None:
         """Say that `scores` has to be asked: single rows of tables are encoded."""
@@ -120,51 +127,22 @@ class HashedLearner(Layer):
         """Make room for a class that has not been seen before."""
         if self.wider is not None:
             self._end_trial(with_score=False)
-        self.core.add_class()
+        self.hashed.core.add_class()
         self.inner.add_class()
 
-    @property
-    def _waits(self) -> bool:
-        """Whether the hashed models wait for the scale of the targets."""
-        return self.task.is_regression and self.seen < FIRST_STAGE
-
     def _rows_to_event(self) -> int:
-        stage = FIRST_STAGE
-        while stage <= self.seen:
-            stage *= 2
-        until = stage if self.task.is_regression and self.seen < _LAST_STAGE else self.seen + _AT_ONCE
-        if self.wider is not None:
-            until = min(until, trial_rows(self.settings.budget))
-        return max(until - self.seen, 1)
+        until_trial_ends = _AT_ONCE if self.wider is None else trial_rows(self.settings.budget) - self.seen
+        return max(self.hashed.rows_to_event(min(_AT_ONCE, until_trial_ends)), 1)
 
     def _learn(self, X: EncodedRows, y: Float, weight: Float, run: Mapper) -> Float:
         """Score and learn rows up to the next event, then let it happen."""
-        if self.task.is_regression and self.seen < _LAST_STAGE:
-            self.first_y += y.tolist()
-        n, task, waits = len(y), self.task, self._waits
-        joint = np.zeros((n, self.outputs))
-        targets = task.targets(y, self.n_classes, self.centre, self.spread)
-        if not waits:
-            parts = self.core.score_and_learn(X.cells, targets, weight, int(task))
-            joint = self.among.score_and_learn(parts, targets, weight, task)
-        each = [some.score_and_learn(rows, y, weight, run) for some, rows in self.rows_of_learners(X, joint)]
-        out = each[0]
-        if not waits:
-            scores = self.last.score_and_learn(self._together(each, joint), targets, weight, task)
-            out = scores * self.spread + self.centre
-        to_event = self._rows_to_event()
-        self.seen += n
-        if n == to_event:
-            self._at_event()
-        return out
-
-    def _at_event(self) -> None:
+        joint = self.hashed.score_and_learn(X.cells, y, weight, self.task)
+        said = [some.score_and_learn(rows, y, weight, run) for some, rows in self.rows_of_learners(X, joint)]
+        out = self.hashed.join_and_learn(said, joint, y, weight, self.task)
         if self.wider is not None and self.seen >= trial_rows(self.settings.budget):
-            without, with_score = self.last.loss_sum[:2]
+            without, with_score = self.hashed.last.loss_sum[:2]
             self._end_trial(bool(with_score < without))
-        power = self.seen & (self.seen - 1) == 0
-        if self.task.is_regression and power and FIRST_STAGE <= self.seen <= _LAST_STAGE:
-            self._rescale()
+        return out
 
     def _end_trial(self, with_score: bool) -> None:
         """Go on with one of the two learners."""
@@ -172,15 +150,7 @@ class HashedLearner(Layer):
         if with_score:
             self.inner, self.settings, self.takes_score = self.wider, self.wider.settings, True
         self.wider = None
-        self.last = self.last.without(np.array([0 if with_score else 1]))
-
-    def _rescale(self) -> None:
-        """Scale the targets anew, by all that came so far."""
-        centre, spread = target_scale(np.array(self.first_y), self.settings.huber)
-        self.core.rescale((self.centre - centre) / spread, self.spread / spread)
-        self.centre, self.spread = centre, spread
-        if self.seen == _LAST_STAGE:
-            self.first_y = []
+        self.hashed.last = self.hashed.last.without(np.array([0 if with_score else 1]))
 
     def rows_of_learners(self, X: EncodedRows, joint: Float) -> list[tuple[Learner, Float]]:
         """Learners with the numbers of rows as each takes them."""
@@ -195,12 +165,7 @@ class HashedLearner(Layer):
     def with_score(self, numbers: Float, joint: Float) -> Float:
         """Rows with the score as one more column; of several classes the log odds of the first two."""
         score = joint[:, 0] if joint.shape[1] == 1 else joint[:, 1] - joint[:, 0]
-        return np.column_stack([numbers, np.clip(score, -_FAR, _FAR) * self.spread + self.centre])
-
-    def _together(self, learners: list[Float], joint: Float) -> Float:
-        with np.errstate(over="ignore"):
-            scaled = [np.clip((each - self.centre) / self.spread, -_FARTHEST, _FARTHEST) for each in learners]
-        return np.stack([*scaled, joint], axis=1)
+        return np.column_stack([numbers, np.clip(score, -_FAR, _FAR) * self.hashed.spread + self.hashed.centre])
 
     # ------------------------------------------------------------ state
 
@@ -210,13 +175,7 @@ class HashedLearner(Layer):
             "inner": learner_state(self.inner),
             "wider": None if self.wider is None else learner_state(self.wider),
             "takes_score": self.takes_score,
-            "seen": self.seen,
-            "hashed": hashed_state(self.core),
-            "among": self.among.to_state(),
-            "last": self.last.to_state(),
-            "first_y": np.array(self.first_y, dtype=np.float64),
-            "centre": self.centre,
-            "spread": self.spread,
+            **self.hashed.to_state(),
         }
 
     @classmethod
@@ -225,20 +184,13 @@ class HashedLearner(Layer):
         takes_score, wider = saved.flag("takes_score"), saved.optional_part("wider")
         inner = learner_from_state(saved.part("inner"), columns + takes_score)
         second = None if wider is None else learner_from_state(wider, columns + 1)
-        core = hashed_from_state(saved.part("hashed"))
-        learner = cls(inner, second, core.columns)
-        learner.takes_score, learner.core, learner.seen = takes_score, core, saved.integer("seen")
-        if core.outputs != inner.outputs:
-            raise saved.wrong("hashed", f"models of {inner.outputs} outputs", core.outputs)
         on_trial = second is not None
-        if any(each.seen != learner.seen or each.outputs != inner.outputs for each in learner._learners()) or (
-            on_trial and (takes_score or inner.outputs > 1 or learner.seen >= trial_rows(inner.settings.budget))
-        ):
+        hashed = HashedScores.from_state(saved, inner.settings, inner.outputs, 1 + on_trial)
+        learner = cls(inner, second, hashed)
+        learner.takes_score = takes_score
+        same = all(each.seen == inner.seen and each.outputs == inner.outputs for each in learner._learners())
+        too_late = takes_score or inner.outputs > 1 or inner.seen >= trial_rows(inner.settings.budget)
+        if not same or hashed.seen > inner.seen or (on_trial and too_late):
             raise saved.wrong("inner", "learners of the same rows and settings", inner.seen)
-        learner.among = Combination.from_state(saved.part("among"), len(PARTS))
-        learner.last = Combination.from_state(saved.part("last"), 2 + on_trial)
-        kept = learner.seen if inner.task.is_regression and learner.seen < _LAST_STAGE else 0
-        learner.first_y = saved.array("first_y", (kept,)).tolist()
-        learner.centre, learner.spread = saved.number("centre"), saved.number("spread", *SIZES)
         saved.end()
         return learner

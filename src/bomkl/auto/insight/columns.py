@@ -15,6 +15,7 @@ from bomkl.auto.features.geometry import Float
 from bomkl.auto.growth.explain import relevance_shares
 from bomkl.auto.hashed.explain import column_shares
 from bomkl.auto.hashed.hashed_learner import HashedLearner
+from bomkl.auto.hashed.identifiers import IdentifierLearner
 from bomkl.auto.insight.history import History
 from bomkl.auto.insight.importance import Importance
 from bomkl.auto.insight.mixing import RowMixer
@@ -159,10 +160,12 @@ class MeasuredColumns(TableRows):
         return np.maximum(means[2:], 0.0) / total, deviations[2:] / total
 
     def _slope_shares(self) -> Float:
-        learner = self._learner
+        learner, columns, names = self._learner, self._columns_of_features(), self._hashed_names()
+        if isinstance(learner, IdentifierLearner):
+            names, learner = learner.names_of_cells(columns), learner.inner
         if isinstance(learner, HashedLearner):
-            shares = column_shares(learner, self._columns_of_features(), self._encoder.hashed_names()) or {}
-            return np.array([shares.get(column, 0.0) for column in self._encoder.kinds_])
+            shares = column_shares(learner, columns, names) or {}
+            return np.array([shares.get(column, 0.0) for column in self._column_names()])
         importances = relevance_shares(learner)
         if importances is None:
             return np.broadcast_to(0.0, self.n_features_in_)  # of any width

@@ -44,8 +44,8 @@ class Explanation:
         How much the score changes if a column has the value of the row instead of its mean. Columns of a table have
         names, those of a matrix numbers.
     values : dict of str to float
-        Of a table with texts: what its values, pairs of them, words and parts of words added, such as "city=Oslo",
-        "city=Oslo & day=3" and "note: 'late'". Empty for others.
+        Of a table with texts, or of whole numbers that act like categories: what values, pairs of them, words and parts
+        of words added, such as "city=Oslo", "city=Oslo & day=3" and "note: 'late'". Empty for others.
 
     Examples
     --------
