@@ -107,6 +107,8 @@ def test_rows_as_dicts_and_tables_of_other_makes(kind):
     np.testing.assert_array_equal(model.predict(records[0]), expected[:1])
     pa = pytest.importorskip("pyarrow")
     np.testing.assert_array_equal(model.predict(pa.Table.from_pandas(X[:20])), expected)
+    labels, weights = pa.array(y), pa.array(np.ones(len(y)))  # which have no dtype
+    np.testing.assert_array_equal(model.fit(X, labels, sample_weight=weights).predict(X[:20]), expected)
 
 
 @ALL

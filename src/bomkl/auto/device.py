@@ -52,7 +52,8 @@ def on_host(array: Any) -> Any:
     if not _is_foreign(array):
         return array
     if array.__dlpack_device__()[0] in _HOST:
-        return array.float() if str(array.dtype) == "torch.bfloat16" else array
+        has_numpy_type = str(getattr(array, "dtype", "")) != "torch.bfloat16"  # an array of Arrow has none
+        return array if has_numpy_type else array.float()
     from bomkl.auto.gpu.arrays import DeviceRows, as_tensor
 
     return DeviceRows(as_tensor(array)).toarray()
