@@ -16,6 +16,11 @@ def softmax(f):
     return e / e.sum()
 
 
+def softmax_of(logs):
+    e = np.exp(logs - logs.max())
+    return e / e.sum()
+
+
 def means(f, task):
     """Probabilities of the classes, or the prediction itself."""
     if task is Task.BINARY:
@@ -225,6 +230,32 @@ class NaiveExperts:
             weights[..., waking] = 0
         self.stack.stack_w, self.stack.weights = w, of_all
 
+    @property
+    def sharpness(self):
+        """By how much the square of the last errors is below that of the model's."""
+        last = self.rise.losses[-100:]
+        if not self.task.is_regression or len(last) < 20:
+            return 1.0
+        return max(0.5 / max(np.mean(last), 1e-8), 1.0)
+
+    @staticmethod
+    def sharper(losses, sharp):
+        return np.minimum(sharp * losses, 10.0) if sharp > 1 else losses
+
+    def learn_stack(self, S, target, weight, sharp):
+        """Learn weights of the combination: those of Hedge by losses in the sharper unit."""
+        stack = self.stack
+        candidates = [*(stack.stack_w @ np.clip(S, -6, 6)), stack.weights @ S]
+        before = [(stack.log_final.copy(), candidates), (np.log(np.maximum(stack.weights, 1e-300)), S)]
+        stack.score_and_learn(S[None], target[None], np.array([weight]), self.task)
+        if sharp == 1:
+            return
+        after = []
+        for logs, said in before:
+            losses = self.sharper(np.array([loss(f, target, self.task) for f in said]), sharp)
+            after.append(0.999 * softmax_of(logs - weight * losses) + 0.001 / len(said))
+        stack.log_final, stack.weights = np.log(after[0]), after[1]
+
     def learn(self, base, others, y, weight):
         """Score a row, before learning it: `others` are the scores of groups and nearest rows."""
         S, wide = self.parts(base, others)
@@ -241,8 +272,9 @@ class NaiveExperts:
         self.evidence = self.rising = 0.0
         if first and self.task.is_regression:
             return said
-        self.stack.score_and_learn(S[None], target[None], np.array([relative]), self.task)
-        losses = np.array([loss(f, target, self.task) for f in S[:-1]])
+        sharp = self.sharpness
+        self.learn_stack(S, target, relative, sharp)
+        losses = self.sharper(np.array([loss(f, target, self.task) for f in S[:-1]]), sharp)
         mixture = self.mixture * np.exp(-relative * (losses - losses.min()))
         self.mixture = (1 - SHARE) * mixture / mixture.sum() + SHARE / len(mixture)
         of_model = self.losses(base, y, own, unit)
@@ -253,7 +285,8 @@ class NaiveExperts:
             self.evidence = max(self.evidence, self.wealth[i].mean())
             if self.wealth[i].mean() > LEVEL:
                 self.wealth[i] = 1
-        self.rising = self.rise.add(of_all[0])
+        if not self.task.is_regression or self.errors:  # before the first error there is no unit
+            self.rising = self.rise.add(of_all[0])
         if self.task.is_regression:
             self.error += max(0.01, 4 / (self.errors + 4)) * (abs(base[0] - y) - self.error)
             self.errors += 1

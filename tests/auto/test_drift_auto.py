@@ -105,6 +105,14 @@ def test_where_nothing_drifts_they_sleep_and_cost_no_mistakes():
     assert not models["auto"]._learner.leader.drift.awake
 
 
+def test_a_series_that_went_far_is_followed_as_closely_as_by_its_last_value():
+    rng = np.random.default_rng(2)
+    series = np.cumsum(0.1 + rng.normal(size=4000))  # a model of the columns is ever further off
+    found = AutoMKLRegressor(20, trees=False, random_state=0).score_and_learn(rng.normal(size=(4000, 2)), series)
+    error = np.square(found - series)[2000:].mean()
+    assert error < 1.05 * np.square(np.diff(series))[1999:].mean()
+
+
 def test_groups_rest_where_nothing_hints_at_drift_and_a_change_in_a_rest_wakes_them(tmp_path):
     rng = np.random.default_rng(5)
     rows = rng.normal(size=(3300, 2))

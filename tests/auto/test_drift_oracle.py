@@ -109,7 +109,7 @@ def test_recent_labels_mixture_and_evidence_before_there_is_a_model(kind):
     assert_allclose([each["wealth"] for each in state["better"]], naive.wealth, rtol=1e-6)
     assert_allclose(state["rise"]["sums"][:2], [len(naive.rise.losses), sum(naive.rise.losses[-100:])], rtol=1e-7)
     assert compiled.unit == pytest.approx(naive.unit)
-    assert naive.wealth[0].max() > 1.1  # there was something to compare
+    assert naive.wealth[0].max() > 1.05  # there was something to compare
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -75,10 +75,10 @@ public:
         scores_of_means(mix_.data(), outputs_, task_, out);
     }
 
-    // Learns the row that `score` was called with last.
-    void learn(const double* S, const double* y, double weight, double* loss_sum, double* error_sum) {
+    // Learns the row that `score` was called with last. Hedge takes losses in the unit that `sharpness` says.
+    void learn(const double* S, const double* y, double weight, double* loss_sum, double* error_sum, double sharpness = 1) {
         const int m = c_.components, all = c_.stacks + 1;
-        for (int j = 0; j < all; ++j) c_.log_final[j] -= weight * point_loss(f(j), y, outputs_, task_);
+        for (int j = 0; j < all; ++j) c_.log_final[j] -= weight * sharper(point_loss(f(j), y, outputs_, task_), sharpness);
         shares(c_.log_final, all, final_.data());
         for (int j = 0; j < all; ++j) c_.log_final[j] = std::log((1 - c_.share) * final_[j] + c_.share / all);
 
@@ -89,7 +89,8 @@ public:
         }
         const double best = *std::min_element(loss_.begin(), loss_.end());
         double total = 0;
-        for (int i = 0; i < m; ++i) total += c_.weights[i] *= std::exp(-weight * (loss_[i] - best));
+        for (int i = 0; i < m; ++i)
+            total += c_.weights[i] *= std::exp(weight * (sharper(best, sharpness) - sharper(loss_[i], sharpness)));
         for (int i = 0; i < m; ++i) c_.weights[i] = (1 - c_.share) * c_.weights[i] / total + c_.share / m;
         for (int j = 0; j < c_.stacks; ++j) learn_stack(j, y, weight);
     }

@@ -36,12 +36,13 @@ inline void scores_of_means(const double* p, int outputs, Task task, double* f) 
         for (int k = 0; k < outputs; ++k) f[k] = std::log(std::max(p[k], tiny));
 }
 
+inline constexpr double kMostLoss = 10.0;  // of numbers: one outlier must not decide between components for ever
+
 inline double point_loss(const double* f, const double* y, int outputs, Task task) {
-    constexpr double most = 10.0;  // one outlier must not decide between components for ever
     if (is_regression(task)) {
         const double r = std::abs(f[0] - y[0]);
-        if (task == Task::huber && r > kHuber) return std::min(kHuber * (r - 0.5 * kHuber), most);
-        return std::min(0.5 * r * r, most);
+        if (task == Task::huber && r > kHuber) return std::min(kHuber * (r - 0.5 * kHuber), kMostLoss);
+        return std::min(0.5 * r * r, kMostLoss);
     }
     if (task == Task::binary) {
         const double s = std::clamp(f[0], -15.0, 15.0);
@@ -56,6 +57,9 @@ inline double point_loss(const double* f, const double* y, int outputs, Task tas
     }
     return std::log(total) - own;
 }
+
+// A loss in a unit that is smaller than that of the scores, by this factor of squares.
+inline double sharper(double loss, double sharpness) { return sharpness > 1 ? std::min(sharpness * loss, kMostLoss) : loss; }
 
 inline constexpr double kLargestInput = 1e150;  // larger numbers of rows are taken as this: their squares still have a sum
 inline constexpr double kLargestError = 1e140;  // larger ones count as this, so that sums of their squares are numbers

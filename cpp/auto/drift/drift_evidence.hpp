@@ -62,6 +62,15 @@ struct LossRise {
         return (sums[1] / kWindow - mean) / error;
     }
 
+    // By how much the mean loss of the last rows is below what it would be, were nothing better than the model: in the unit of
+    // a model that is far off, the losses of all others hardly differ. At least 1.
+    double sharpness() const {
+        constexpr double few = 20, usual = 0.5, least = 1e-8;
+        if (sums[0] < few) return 1;
+        const double mean = sums[1] / std::min(sums[0], double(kWindow));
+        return std::max(usual / std::max(mean, least), 1.0);
+    }
+
     // How many rows ago the rise began: the age of which the losses since differ most from those before, by least squares.
     int age() const {
         const double mean = sums[3] / sums[2];

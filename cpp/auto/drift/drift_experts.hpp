@@ -282,6 +282,7 @@ private:
         target.assign(o, 0.0);
         const double wide = parts_of_row(with, standard, said, base.data(), S.data()), unit = this->unit();
         combine(combiner, S, base.data(), wide, out);
+        const double sharpness = is_regression(task_) ? rise_.sharpness() : 1;
         const bool first = weights_[1] == 0;  // before it, a model of numbers knows neither their place nor their scale
         weights_[0] += weight;
         weights_[1] += 1;
@@ -297,7 +298,7 @@ private:
         evidence_ = rising_ = 0;
         group_rise_.fill(0);
         if (first && is_regression(task_)) return;
-        stack_.learn(combiner, S.data(), target.data(), relative);
+        stack_.learn(combiner, S.data(), target.data(), relative, sharpness);
 
         const auto of_model = losses(base.data(), y, target.data(), unit), of_all = losses(out, y, target.data(), unit);
         const auto better = [&](std::size_t i, const std::array<double, 2>& theirs) {
@@ -311,7 +312,7 @@ private:
             if (g < kSentinels) better(1 + g, own);
             if (groups_[g].resets) group_rise_[g] = groups_[g].rise.add(own[0]);
         }
-        rising_ = rise_.add(of_all[0]);
+        if (!is_regression(task_) || errors_[1] > 0) rising_ = rise_.add(of_all[0]);  // before the first error there is no unit
         if (is_regression(task_)) {
             errors_[0] += std::max(kFade, kYoung / (errors_[1] + kYoung)) * (std::abs(base[0] - y) - errors_[0]);
             errors_[1] += 1;

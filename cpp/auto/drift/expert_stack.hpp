@@ -45,13 +45,14 @@ public:
         if (task == Task::multiclass) centre_scores(out, 1, outputs);
     }
 
-    // Learns the row that a combiner was called with last.
-    void learn(Combiner& combiner, const double* S, const double* target, double weight) {
-        combiner.learn(S, target, weight, combination_->loss_sum.data(), combination_->error_sum.data());
+    // Learns the row that a combiner was called with last. Losses count in the unit that `sharpness` says.
+    void learn(Combiner& combiner, const double* S, const double* target, double weight, double sharpness) {
+        combiner.learn(S, target, weight, combination_->loss_sum.data(), combination_->error_sum.data(), sharpness);
         const std::vector<double>& losses = combiner.losses();
-        const double best = *std::min_element(losses.begin(), losses.end() - 1);
+        const double best = sharper(*std::min_element(losses.begin(), losses.end() - 1), sharpness);
         double total = 0;
-        for (std::size_t i = 0; i < mixture_.size(); ++i) total += mixture_[i] *= std::exp(-weight * (losses[i] - best));
+        for (std::size_t i = 0; i < mixture_.size(); ++i)
+            total += mixture_[i] *= std::exp(weight * (best - sharper(losses[i], sharpness)));
         for (double& each : mixture_) each = (1 - kShare) * each / total + kShare / double(mixture_.size());
     }
 
