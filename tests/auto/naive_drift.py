@@ -175,7 +175,17 @@ class NaiveRise:
         before, window = np.array(self.losses[:-100]), self.losses[-100:]
         if len(before) < 200:
             return 0.0
-        return (np.mean(window) - before.mean()) / np.sqrt(max(before.var(), 1e-6) / 100)
+        rise, variance = np.mean(window) - before.mean(), max(before.var(), 1e-6)
+        errors = rise / np.sqrt(variance / 100)
+        jump = np.mean((window - np.mean(window)) ** 3) / max(np.var(window), 1e-300)
+        if errors <= 2.5 or jump <= 0:
+            return errors
+        rise, variance = rise - jump / len(before), variance + jump**2 / len(before)
+        u = max(jump * rise / variance, 0)
+        if 0 < u < 1e-3:
+            return errors
+        bennett = np.sqrt(2 * 100 * variance * ((1 + u) * np.log1p(u) - u)) / jump
+        return min(errors, bennett * 4 / 3.2)
 
     def age(self):
         """Number of last rows whose losses, by least squares, are another level than those before the window."""

@@ -105,6 +105,14 @@ def test_where_nothing_drifts_they_sleep_and_cost_no_mistakes():
     assert not models["auto"]._learner.leader.drift.awake
 
 
+@pytest.mark.parametrize("seed", [2, 3, 5])
+def test_rows_of_a_rare_class_that_come_together_are_no_drift(seed):
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(6000, 2))
+    model = AutoMKLClassifier(20, trees=False, random_state=0).partial_fit(rows, rng.random(6000) < 0.003)
+    assert model.drift_ == []
+
+
 def test_a_series_that_went_far_is_followed_as_closely_as_by_its_last_value():
     rng = np.random.default_rng(2)
     series = np.cumsum(0.1 + rng.normal(size=4000))  # a model of the columns is ever further off

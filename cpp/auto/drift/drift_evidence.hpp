@@ -37,11 +37,13 @@ struct BetterBy {
 // Whether the losses of the last rows are above those of all rows before them.
 struct LossRise {
     static constexpr int kWindow = 100;
-    static constexpr double kCalm = 200;     // rows before the window that it needs
-    static constexpr double kAlarm = 4.0;    // standard errors
-    static constexpr double kLargest = 3.0;  // losses beyond it are taken as this
-    std::array<double, kWindow> recent{};    // that of row n at n modulo the window
-    std::array<double, 5> sums{};            // rows; the sum of the window; rows before it, their sum and sum of squares
+    static constexpr double kCalm = 200;      // rows before the window that it needs
+    static constexpr double kAlarm = 4.0;     // standard errors
+    static constexpr double kUnlikely = 3.2;  // deviations of a normal law that are as unlikely
+    static constexpr double kDoubtful = 2.5;  // standard errors from which on it matters how losses are spread
+    static constexpr double kLargest = 3.0;   // losses beyond it are taken as this
+    std::array<double, kWindow> recent{};     // that of row n at n modulo the window
+    std::array<double, 5> sums{};             // rows; the sum of the window; rows before it, their sum and sum of squares
 
     // Takes a loss; returns how many standard errors the window is above what came before.
     double add(double loss) {
@@ -57,9 +59,10 @@ struct LossRise {
         sums[0] += 1;
         sums[1] += loss;
         if (sums[2] < kCalm) return 0;
-        const double mean = sums[3] / sums[2];
-        const double error = std::sqrt(std::max(sums[4] / sums[2] - mean * mean, 1e-6) / kWindow);
-        return (sums[1] / kWindow - mean) / error;
+        const double mean = sums[3] / sums[2], rise = sums[1] / kWindow - mean;
+        const double variance = std::max(sums[4] / sums[2] - mean * mean, 1e-6);
+        const double errors = rise / std::sqrt(variance / kWindow);
+        return errors > kDoubtful ? by_bennett(rise, variance, errors) : errors;
     }
 
     // By how much the mean loss of the last rows is below what it would be, were nothing better than the model: in the unit of
@@ -84,6 +87,27 @@ struct LossRise {
             }
         }
         return age;
+    }
+
+    // Fewer standard errors where losses are rarely large, as of a rare class: that two of them are in one window is no sign of
+    // drift. By Bennett's inequality, an alarm is as unlikely as one in some fifteen hundred windows, 3.2 deviations of a
+    // normal law, which is what four errors are for losses that are often large. How large they are, the window itself tells.
+    double by_bennett(double rise, double variance, double errors) const {
+        double second = 0, third = 0;
+        for (double loss : recent) {
+            const double from = loss - sums[1] / kWindow;
+            second += from * from;
+            third += from * from * from;
+        }
+        if (third <= 0) return errors;
+        const double jump = third / second;
+        rise -= jump / sums[2];  // the rows before may just have missed one such loss
+        variance += jump * jump / sums[2];
+        if (rise <= 0) return 0;
+        const double u = jump * rise / variance;
+        if (u < 1e-3) return errors;
+        const double deviations = std::sqrt(2 * kWindow * variance * ((1 + u) * std::log1p(u) - u)) / jump;
+        return std::min(errors, deviations * kAlarm / kUnlikely);
     }
 
     template <class Archive>
