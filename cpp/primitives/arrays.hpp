@@ -79,19 +79,44 @@ void eliminate(const double* factors, int n, double* column) {
     }
 }
 
+// Row t stays in registers while the rows before it are taken off.
 template <class T>
 void invert(const double* factors, int n, T* out) {
+    constexpr int W = Simd<double>::width, V = 64 / sizeof(double) / W;  // a cache line of numbers at a time
     alignas(64) double inverse[kTile][kTile] = {};
     for (int t = 0; t < n; ++t) {
         inverse[t][t] = 1;
-        for (int s = 0; s < t; ++s) {
-            const double factor = factors[s * kTile + t];
-            const int some = s / 8 * 8 + 8;  // zeros behind s, so that vectors are whole
-            for (int u = 0; u < some; ++u) inverse[t][u] -= factor * inverse[s][u];
+        for (int u = 0; u < t; u += V * W) {
+            Vec<double> own[V];
+            for (int v = 0; v < V; ++v) own[v] = load<double>(inverse[t] + u + v * W);
+            for (int s = u; s < t; ++s) {  // the rows before have zeros here
+                const Vec<double> factor = broadcast<double>(factors[s * kTile + t]);
+                for (int v = 0; v < V; ++v) own[v] -= factor * load<double>(inverse[s] + u + v * W);
+            }
+            for (int v = 0; v < V; ++v) store<double>(inverse[t] + u + v * W, own[v]);
         }
     }
     for (int s = 0; s < n; ++s)
         for (int t = 0; t < kTile; ++t) out[s * kTile + t] = t >= s ? T(inverse[t][s]) : T(0);
+}
+
+// The sums are those of a row with a tile in inner_tile.
+template <class T>
+void next_direction(const T* factors, int u, const T* from, T* tile, double* part) {
+    constexpr int W = Simd<T>::width, N = kTile / W;
+    Vec<T> sum[N] = {};
+    for (int s = 0; s < u; ++s) {
+        const Vec<T> factor = broadcast<T>(factors[s]);
+#pragma GCC unroll 16
+        for (int v = 0; v < N; ++v) sum[v] = Simd<T>::fma(factor, load<T>(tile + s * kTile + v * W), sum[v]);
+    }
+    T* const own = tile + u * kTile;
+    for (int v = 0; v < N; ++v) store<T>(own + v * W, load<T>(from + v * W) - sum[v]);
+    double squares[kLanes];
+    for (int i = 0; i < kLanes; ++i) squares[i] = part[i];
+    for (int j = 0; j < kTile; j += kLanes)
+        for (int i = 0; i < kLanes; ++i) squares[i] += double(own[j + i]) * double(own[j + i]);
+    for (int i = 0; i < kLanes; ++i) part[i] = squares[i];
 }
 
 }  // namespace

@@ -15,14 +15,13 @@ namespace {
 
 template <class T>
 constexpr Primitives<T> table(const Primitives<float>* single) {
-    return {tabulate<T>,     evaluate<T>,       evaluate_related<T>, append<T>,       sum_lanes<T>,
-            inner<T>,        subtract_inner<T>, inner_lines<T>,      inner_depths<T>, scatter<T>,
-            gather_inner<T>, relate<T>,         relate_line<T>,      relate_slot<T>,  relate_listed<T>,
-            map_line<T>,     map_column<T>,     map_lines<T>,        sum_line<T>,     sum_lane<T>,
-            add_lanes<T>,    narrow<T>,         least_listed<T>,     add_listed<T>,   cheapest<T>,
-            expand<T>,       weighted_sum<T>,   exp_many<T>,         tanh_many<T>,    gaussians<T>,
-            city_block<T>,   waves<T>,          add_multiple<T>,     adam<T>,         add_fixed<T>,
-            dot<T>,          eliminate<T>,      invert<T>,           single};
+    return {tabulate<T>,       evaluate<T>,    evaluate_related<T>, append<T>,   sum_lanes<T>,    inner<T>,
+            subtract_inner<T>, inner_lines<T>, inner_depths<T>,     scatter<T>,  gather_inner<T>, relate<T>,
+            relate_line<T>,    relate_slot<T>, relate_listed<T>,    map_line<T>, map_column<T>,   map_lines<T>,
+            sum_line<T>,       sum_lane<T>,    add_lanes<T>,        narrow<T>,   least_listed<T>, add_listed<T>,
+            cheapest<T>,       expand<T>,      weighted_sum<T>,     exp_many<T>, tanh_many<T>,    gaussians<T>,
+            city_block<T>,     waves<T>,       add_multiple<T>,     adam<T>,     add_fixed<T>,    dot<T>,
+            eliminate<T>,      invert<T>,      next_direction<T>,   single};
 }
 
 constexpr Primitives<float> single_table = table<float>(&single_table);

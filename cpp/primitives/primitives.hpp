@@ -170,6 +170,8 @@ struct Primitives {
     // the transposed inverse of the lower triangle with ones on its diagonal and factors[s * kTile + t] in row t, column s < t,
     // both less than n; `out` has n rows of kTile numbers
     void (*invert)(const double* factors, int n, T* out);
+    // row u of a tile = `from` less the sum of factors[s] times row s, for s < u; part[i] += its squares at i mod kLanes
+    void (*next_direction)(const T* factors, int u, const T* from, T* tile, double* part);
     // the same functions for numbers of single precision
     const Primitives<float>* single_precision;
 };

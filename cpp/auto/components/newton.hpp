@@ -45,12 +45,17 @@ inline std::vector<double> steps_along_rows(const Component& m, int n) {
 inline void current_means(const Component& m, int n, double* out) {
     std::copy_n(m.w, m.outputs * m.width(), out);
     const std::vector<double> b = steps_along_rows(m, n);
+    constexpr std::size_t some = 8;  // means that stay in registers
     for (int k = 0; k < m.outputs; ++k)
-        for (int s = 0; s < n; ++s) {
-            const double step = b[std::size_t(s) * m.outputs + k];
-            const float* u = m.U + s * m.width();
-            double* w = out + k * m.width();
-            for (std::size_t j = 0; j < m.width(); ++j) w[j] += step * double(u[j]);
+        for (std::size_t j = 0; j < m.width(); j += some) {
+            double w[some];
+            std::copy_n(out + k * m.width() + j, some, w);
+            for (int s = 0; s < n; ++s) {
+                const double step = b[std::size_t(s) * m.outputs + k];
+                const float* u = m.U + s * m.width() + j;
+                for (std::size_t i = 0; i < some; ++i) w[i] += step * double(u[i]);
+            }
+            std::copy_n(w, some, out + k * m.width() + j);
         }
 }
 
@@ -171,21 +176,14 @@ inline double newton_step(const double* f, const double* y, double weight, doubl
 
 // V[u] = U[u] - sum over s < u of M[s][u] V[s]; returns its squared length.
 inline double gain_direction(const Primitives<float>& with, Component& m, int u) {
-    float factors[kBlock], sum[kTile] = {};
+    float factors[kBlock];
     for (int s = 0; s < u; ++s) factors[s] = float(m.M[s * kBlock + u]);
-    double part[16] = {};
-    for (int q = 0; q < m.tiles; ++q) {
-        float* tile = m.V + std::size_t(q) * kBlock * kTile;
-        if (u > 0) multiply(with, factors, kBlock, 1, u, tile, 1, sum, kTile);
-        const float* row = m.U + u * m.width() + std::size_t(q) * kTile;
-        for (int j = 0; j < kTile; ++j) {
-            const float value = row[j] - sum[j];
-            tile[u * kTile + j] = value;
-            part[j % 16] += double(value) * double(value);
-        }
-    }
+    double part[kLanes] = {};
+    for (int q = 0; q < m.tiles; ++q)
+        with.next_direction(factors, u, m.U + u * m.width() + std::size_t(q) * kTile, m.V + std::size_t(q) * kBlock * kTile,
+                            part);
     double length = 0;
-    for (int i = 0; i < 16; ++i) length += part[i];
+    for (double each : part) length += each;
     return length;
 }
 
@@ -193,8 +191,11 @@ inline double gain_direction(const Primitives<float>& with, Component& m, int u)
 inline void score_row(const Primitives<float>& with, const Component& m, int u, const float* x, double* column, double* f) {
     for (int k = 0; k < m.outputs; ++k) f[k] = with.dot(x, m.w + k * m.width(), m.rank);
     with.eliminate(m.M, u, column);
-    for (int s = 0; s < u; ++s)
-        for (int k = 0; k < m.outputs; ++k) f[k] += m.a[s * m.outputs + k] * column[s];
+    for (int k = 0; k < m.outputs; ++k) {
+        double sum = f[k];
+        for (int s = 0; s < u; ++s) sum += m.a[s * m.outputs + k] * column[s];
+        f[k] = sum;
+    }
 }
 
 // Learns row u of the open block after `score_row`; own is x_u P x_u. Only what belongs to row u changes.
