@@ -233,6 +233,17 @@ def test_fit_is_where_the_gradient_vanishes(task):
     assert np.linalg.eigvalsh(covariance)[0] > 0
 
 
+def test_the_fit_of_classes_that_are_nearly_apart_takes_few_steps():
+    F = np.random.default_rng(0).normal(size=(500, 100))
+    y = (F[:, :1] > 0).astype(float)
+    assert len(list(ridge_fit_steps(F, y, np.ones(500), 0.01, Task.BINARY))) < 8
+
+
+def test_the_fit_of_rows_that_cancel_each_other_out_is_zero():
+    w, _ = finished(ridge_fit_steps(np.ones((2, 3)), np.array([[0.0], [1.0]]), np.ones(2), 1.0, Task.BINARY))
+    np.testing.assert_array_equal(w, np.zeros((3, 1)))
+
+
 def test_arrays_that_do_not_fit_are_refused():
     single, double = np.zeros((3, 4), np.float32), np.zeros((3, 4))
     with pytest.raises(ValueError, match="shapes of a product"):
