@@ -165,16 +165,28 @@ def test_after_each_challenger_that_lost_there_is_none_for_twice_as_long(monkeyp
         model.partial_fit(X[begin : begin + size], y[begin : begin + size], classes=[0, 1])
     assert layer(model).lost == len(begun) > 3
     for losses, (one, next_one) in enumerate(itertools.pairwise(begun), 1):
-        assert next_one - one >= 20 + 50 * 2**losses
+        assert next_one - one >= (20 >> min(losses - 1, 3)) + 50 * 2**losses
+
+
+@pytest.mark.parametrize(
+    ("lost", "wins_after", "rows"), [(0, 5, 2000), (1, 9, 1000), (2, 13, 500), (3, 18, 250), (9, 44, 250)]
+)
+def test_after_each_that_lost_a_challenger_must_win_by_more_and_sooner(lost, wins_after, rows):
+    X = np.zeros((3000, 6))
+    one, y = layer(fresh("two").partial_fit(X[:2], [0, 1])), np.ones(3000)
+    one.lost = lost
+    nothing, sure = np.zeros((3000, 1)), np.full((3000, 1), 50.0)  # log 2 nats a row apart
+    assert one._judge(nothing, sure, y, y, 0) == (wins_after, True)
+    assert one._judge(nothing, nothing, y, y, 0) == (rows, False)
 
 
 def test_a_challenger_that_won_makes_up_for_one_that_lost():
     X, y = changed("two")
     model = fresh("two").partial_fit(X[:900], y[:900])
-    layer(model).lost = 3
+    layer(model).lost = 2
     model.partial_fit(X[900:], y[900:])
     assert layer(model).inner.seen < layer(model).seen - 800  # it is the challenger
-    assert layer(model).lost == 2
+    assert layer(model).lost == 1
 
 
 def test_a_change_in_the_first_call_after_fit():
