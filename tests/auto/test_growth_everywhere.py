@@ -3,12 +3,13 @@
 import copy
 import pickle
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
-from tests.auto.growing import grow_soon, let_win
+from tests.auto.growing import SMALL, grow_soon, let_win
 from tests.auto.test_saved_state import leaves, spoilt, with_value
 from tests.models import layer, saved_layer
 
@@ -89,6 +90,12 @@ def test_no_value_can_be_replaced_by_nonsense(rows, monkeypatch):
         for wrong in spoilt(original, path[-1] in ("codes", "cuts", "waiting_scores")):
             with pytest.raises(ValueError, match="saved"):
                 AutoMKLClassifier().__setstate__({**whole, "_learner": with_value(state, path, wrong)})
+
+
+def test_a_column_of_the_largest_cells_can_be_saved(monkeypatch):
+    monkeypatch.setattr(growth_learner, "PACE", replace(SMALL, coded=80))  # the mean of so many is a little larger
+    model = AutoMKLClassifier(budget=30, random_state=0).partial_fit(np.full((100, 2), 1e150), np.arange(100) % 2)
+    assert pickle.loads(pickle.dumps(model)).n_seen_ == 100
 
 
 def test_under_drift_and_on_tables_the_split_does_not_matter(monkeypatch):

@@ -52,12 +52,12 @@ class Task(IntEnum):
         return targets
 
     def losses(self, scores: Float, y: Float) -> Float:
-        """Loss of each row's scores: the squared error, or the log loss.
+        """Loss of each row's scores: the squared error, or the log loss, up to `LARGEST_LOSS`.
 
         Examples
         --------
         >>> Task.BINARY.losses(np.array([[0.0], [30.0]]), np.array([1.0, 0.0])).round(2)
-        array([ 0.69, 30.  ])
+        array([ 0.69, 15.  ])
         """
         if self.is_regression:
             with np.errstate(over="ignore"):

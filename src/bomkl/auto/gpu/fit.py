@@ -16,7 +16,7 @@ from bomkl.auto.features.pool_kernels import POOL_KERNELS
 from bomkl.auto.gpu.errors import on_device
 from bomkl.auto.gpu.model import DeviceFeatures, fetched, means, pulls_and_curvature, tensor
 from bomkl.auto.gpu.pivots import pivoted_cholesky
-from bomkl.auto.rows.fit import LEAST_CURVATURE, ROUNDS, SMALL_NEWTON_STEP, SMALL_STEP, Steps
+from bomkl.auto.rows.fit import LEAST_CURVATURE, ROUNDS, SMALL_NEWTON_STEP, SMALL_STEP, Steps, step_length
 from bomkl.auto.task import Task
 
 _MANY = 1024  # landmarks from which on choosing among them takes less time on the device
@@ -92,6 +92,10 @@ class DeviceFitting:
                 h = 2 * (p * (1 - p)).amax(dim=1).clamp_min(LEAST_CURVATURE)
             information, factor = _information(F, double, counted * h, ridge)
             step = torch.cholesky_solve(double.T @ (counted[:, None] * pull) - ridge * w, factor)
+            if task is Task.BINARY:
+                scores, change = (each.cpu().numpy() for each in (f, double @ step))
+                penalty = [ridge * float((each * step).sum()) for each in (w, step)]
+                step *= step_length(scores, change, y, weight, *penalty)
             w = w + step
             if float(step.abs().max()) < small:
                 break

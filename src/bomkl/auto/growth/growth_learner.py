@@ -17,6 +17,7 @@ from bomkl.auto.features.geometry import Float, Single
 from bomkl.auto.growth.grown_trees import MOST_CLASSES, Growing, GrowthJob, with_class
 from bomkl.auto.growth.pace import BLOCK, NEVER, Pace, Switch, pool_bytes, rows_within, up
 from bomkl.auto.learner import Layer, Learner, after_row, loadable, shallow_copy
+from bomkl.auto.limits import CELLS
 from bomkl.auto.network import code_values
 from bomkl.auto.parallel import Mapper, pipelined
 from bomkl.auto.rows.arrays import checked, dense_rows, matrix_rows, scores_of_one
@@ -200,7 +201,7 @@ class GrowthLearner(Layer):
         columns = np.ascontiguousarray(np.sort(X, axis=0).T)
         self.coding = Coding.of(columns)
         self.values = code_values(self.coding, columns)
-        self.middle = X.mean(axis=0)
+        self.middle = CELLS.clip(X.mean(axis=0))  # rounding may take it beyond
         if self.task.is_regression:
             self.scale = target_scale(y, self.settings.huber)
         self.core = self.new_core()

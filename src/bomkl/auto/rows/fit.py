@@ -64,7 +64,7 @@ def ridge_fit_steps(F: Float, y: Float, weight: Float, ridge: float, task: Task)
         factor = _cholesky(F, single, weight * curvature, ridge)
         step, _ = dpotrs(factor, F.T @ (weight[:, None] * pull) - ridge * w, lower=1)
         if task is Task.BINARY:
-            step *= _length(f, F @ step, y, weight, ridge * float((w * step).sum()), ridge * float((step**2).sum()))
+            step *= step_length(f, F @ step, y, weight, ridge * float((w * step).sum()), ridge * float((step**2).sum()))
         w += step
         if np.abs(step).max() < small:
             break
@@ -76,7 +76,7 @@ def ridge_fit_steps(F: Float, y: Float, weight: Float, ridge: float, task: Task)
     return w, covariance
 
 
-def _length(f: Float, g: Float, y: Float, weight: Float, slope: float, curvature: float) -> float:
+def step_length(f: Float, g: Float, y: Float, weight: Float, slope: float, curvature: float) -> float:
     """How many steps long a step of Newton's method is best: where the loss of f + length g is least.
 
     The slope and the curvature are those of the penalty along the step. Where classes are nearly apart, scores go far
