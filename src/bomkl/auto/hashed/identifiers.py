@@ -38,10 +38,8 @@ from bomkl.tables.encoded import EncodedRows, Hashable
 
 BLOCK = CHUNK  # rows that the trial learns from at a time; the first of them tell which columns take part
 END = 32_768  # rows by which hashed models have joined, or go
-_HASTY, _SKIPPED = (
-    2048,
-    3 * BLOCK,
-)  # rows until every block is learned from, and those skipped after a block from then on
+_HASTY = 2048  # rows up to which every block is learned from
+_SKIPPED = 3 * BLOCK  # rows skipped after a block from then on
 MOST = 16  # columns that are hashed
 _LEAST_VALUES = 20  # different ones in a block; trees and kernels do well with fewer
 _MOST_FILLED = 0.1  # share of values that are not whole, as estimates for missing ones are not
@@ -70,8 +68,8 @@ def hashed_columns(rows: Float) -> dict[int, int]:
     codes = codes[np.argsort(-different[codes], kind="stable")][:MOST]
     if not len(codes):
         return {}
-    beside = np.flatnonzero(~may_be_codes & (different > 1))[: MOST - len(codes)]
-    kinds = dict.fromkeys(codes.tolist(), _CODE) | dict.fromkeys(beside.tolist(), _NUMBER)
+    others = np.flatnonzero(~may_be_codes & (different > 1))[: MOST - len(codes)]
+    kinds = dict.fromkeys(codes.tolist(), _CODE) | dict.fromkeys(others.tolist(), _NUMBER)
     return dict(sorted(kinds.items()))
 
 
