@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from bomkl.streams.cells import MISSING, is_missing, plain_numbers, to_number
+from bomkl.streams.cells import to_number
 from bomkl.streams.errors import KeptRows
 from bomkl.streams.labels import first_label, has_labels, label_kind, read_labels, read_weights, whole_if_possible
 from bomkl.streams.schema import Schema
@@ -26,11 +26,6 @@ def read(reader, cells, keep=None, **known):
     return reader(cells, Schema(1, **known), rows), rows.mask.tolist(), told
 
 
-def test_missing_values():
-    assert all(map(is_missing, [None, float("nan"), " NA ", *MISSING]))
-    assert not any(map(is_missing, [0, "0", "na", False, "none"]))
-
-
 def test_the_first_label_that_is_there():
     assert has_labels(None)
     assert has_labels([None, "x"])
@@ -47,13 +42,6 @@ def test_numbers_of_cells():
     for cell in ("1_000", [1], {"a": 1}, "one"):
         with pytest.raises(ValueError, match=re.escape(str(cell))):
             to_number(cell)
-
-
-def test_numbers_of_many_cells():
-    assert plain_numbers(["1", "2.5"]).tolist() == [1.0, 2.5]
-    assert plain_numbers([1, 2.5]).tolist() == plain_numbers(np.array([1, 2.5], dtype=object)).tolist() == [1.0, 2.5]
-    for cells in (["1_0"], ["1", "x"], [1, "2"], np.array([1, "2"], dtype=object), [10**400], [[1], 2]):
-        assert plain_numbers(cells) is None
 
 
 def test_the_kind_of_labels():

@@ -12,11 +12,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bomkl.tables.cells import category, check_kinds, days, is_gap, kind_of, number, text, truth
+from bomkl.tables.cells import category, check_kinds, days, kind_of, text, truth
 from bomkl.tables.errors import TableError
+from bomkl.tables.numbers import is_gap, number, plain_numbers
 
 
-@pytest.mark.parametrize("cell", [None, math.nan, pd.NaT, pd.NA, "", " \t", Decimal("NaN"), Decimal("sNaN")], ids=repr)
+@pytest.mark.parametrize(
+    "cell", [None, math.nan, pd.NaT, pd.NA, "", " \t", " NA ", "?", Decimal("NaN"), Decimal("sNaN")], ids=repr
+)
 def test_missing_values(cell):
     assert is_gap(cell) is True
     assert math.isnan(number(cell))
@@ -24,7 +27,9 @@ def test_missing_values(cell):
     assert text(cell) is None
 
 
-@pytest.mark.parametrize("cell", [0, 0.0, False, "0", "NA", " x ", dt.date(2024, 1, 1), np.array([1, 2])], ids=repr)
+@pytest.mark.parametrize(
+    "cell", [0, 0.0, False, "0", "na", "none", " x ", dt.date(2024, 1, 1), np.array([1, 2])], ids=repr
+)
 def test_values_that_are_not_missing(cell):
     assert is_gap(cell) is False
 
@@ -33,10 +38,11 @@ def test_values_that_are_not_missing(cell):
     ("kind", "cells"),
     [
         ("boolean", [True, np.True_, "true", " False ", "TRUE"]),
+        ("number", ["1.5", " -2e3 ", "20240229", "2024", "1,234,567.8", "0", "0.5", "00.5"]),
         ("number", [3, 2.5, np.int8(1), np.float32(1), Decimal(2), Fraction(1, 3), dt.timedelta(1), np.timedelta64(1)]),
         ("date", [dt.date(2024, 2, 29), dt.datetime(2024, 2, 29), np.datetime64("2024-02-29"), pd.Period("2024-02")]),
         ("date", ["2024-02-29", " 2024-02-29T12:30 ", "2024-02-29 12:30:01.5 Z", "20240229T123000+0100"]),
-        ("category", ["red", "1.5", "20240229", "2024-02-30", "2024", "truth", "12:30"]),
+        ("category", ["red", "1_5", "0150", "2024-02-30", "inf", "truth", "12:30", "1,23"]),
         (None, [[1], {"a": 1}, b"x", object]),
     ],
 )
@@ -143,3 +149,18 @@ def test_declared_types():
     with pytest.raises(TableError) as caught:
         check_kinds({"a": "number", "b": "time"})
     assert str(caught.value) == f"The type of the column 'b' must be one of {kinds}. Got 'time' instead."
+
+
+def test_numbers_of_many_cells():
+    assert plain_numbers(["1", "2.5"]).tolist() == [1.0, 2.5]
+    assert plain_numbers([1, 2.5]).tolist() == plain_numbers(np.array([1, 2.5], dtype=object)).tolist() == [1.0, 2.5]
+    for cells in (
+        ["1_0"],
+        ["1", "x"],
+        [1, "2"],
+        np.array([1, "2"], dtype=object),
+        [10**400],
+        [[1], 2],
+        [np.timedelta64(2)],
+    ):
+        assert plain_numbers(cells) is None

@@ -10,7 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from bomkl._support.validation import check_all_finite, check_not_masked
-from bomkl.tables.cells import is_gap
+from bomkl.tables.numbers import is_gap
 
 Float = NDArray[np.float64]
 

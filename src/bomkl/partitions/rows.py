@@ -21,11 +21,12 @@ from bomkl.auto.rounds.engine import newton_parts
 from bomkl.auto.rows.arrays import counted, dense_rows
 from bomkl.partitions.pieces import CodedRows, Gains, Labels, Means, Piece, Static, Summary, named
 from bomkl.tables import TableEncoder
-from bomkl.tables.cells import Kind, is_gap, kind_of
+from bomkl.tables.cells import Kind, kind_of
 from bomkl.tables.counts import Counts
 from bomkl.tables.errors import TableError, with_row
 from bomkl.tables.frames import Table, is_table, read_table
 from bomkl.tables.notices import Notices
+from bomkl.tables.numbers import is_gap
 
 _CHECKSUMS = 8  # of a partition
 

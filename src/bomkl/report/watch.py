@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from bomkl.tables.cells import is_gap
 from bomkl.tables.frames import is_table, read_table
+from bomkl.tables.numbers import is_gap
 
 Float = NDArray[np.float64]
 MOST_COLUMNS = 100  # of which groups are counted

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bomkl.tables.cells import is_gap
+from bomkl.tables.numbers import is_gap
 
 
 def number(name: Any, value: Any, may_miss: bool) -> float:
@@ -28,9 +28,9 @@ def number(name: Any, value: Any, may_miss: bool) -> float:
 
 
 def is_number(value: Any) -> bool:
-    """Tell whether a value is a finite number."""
+    """Tell whether a value is a finite number, rather than a string that an encoder may read as one."""
     try:
-        return math.isfinite(float(value))
+        return not isinstance(value, str) and math.isfinite(float(value))
     except (TypeError, ValueError, OverflowError):
         return False
 

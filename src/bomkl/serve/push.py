@@ -16,8 +16,8 @@ from tqdm import tqdm
 
 from bomkl.serve.formats.bodies import MOST_ROWS, NDJSON
 from bomkl.streams import Stream
-from bomkl.streams.cells import is_missing
 from bomkl.streams.labels import label_kind
+from bomkl.tables.numbers import is_gap
 
 _PATIENCE = 60.0  # seconds for which a service may be away
 _SAY_AFTER = 2.0  # seconds after which the user is told so
@@ -87,7 +87,7 @@ def _columns(X: Any) -> dict[str, list[Any]]:
 
 def _plain(cells: Any) -> list[Any]:
     if not isinstance(cells, np.ndarray):
-        return [None if is_missing(cell) else cell for cell in cells]
+        return [None if is_gap(cell) else cell for cell in cells]
     found = cells.tolist() if cells.dtype.kind != "M" else cells.astype("datetime64[us]").astype(str).tolist()
     return [None if gap else cell for gap, cell in zip((cells != cells).tolist(), found, strict=True)]
 

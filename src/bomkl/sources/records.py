@@ -54,7 +54,6 @@ class Records:
         state = state or {}
         self.name, self._waiting, self._key = url.shown, waiting, url.setting("key")
         self._decode = decoder(url)
-        self.typed = url.setting("payload") != "csv"
         self.dead = DeadLetters(url)
         self.bad = _Refused(self)
         self.join: Join | None = None

@@ -14,11 +14,12 @@ from sklearn.utils import murmurhash3_32
 
 from bomkl._support.stream_options import StreamOptions
 from bomkl._support.validation import nearest
-from bomkl.streams.cells import Cells, is_missing, plain_numbers, read_numbers, to_number
+from bomkl.streams.cells import Cells, read_numbers, to_number
 from bomkl.streams.errors import KeptRows, StreamError
 from bomkl.streams.reading import listed
 from bomkl.streams.schema import Column, Kind, Schema
-from bomkl.tables import cells as cell_types
+from bomkl.tables.cells import are_categories, categories, kind_of
+from bomkl.tables.numbers import have_code, is_gap, plain_numbers
 
 
 def infer_column(name: str, cells: Cells, options: StreamOptions, file: str) -> Column:
@@ -41,28 +42,22 @@ def first_value(cells: Cells) -> int | None:
     """Find the first cell with a value; the first of all where the table itself says what it holds."""
     if isinstance(cells, np.ndarray) and cells.dtype.kind != "O":
         return 0
-    return next((row for row, cell in enumerate(cells) if not is_missing(cell)), None)
+    return next((row for row, cell in enumerate(cells) if not is_gap(cell)), None)
 
 
-def decide_column(column: Column, cells: Cells, options: StreamOptions, typed: bool) -> Column:
-    """Tell from its first value what a column of a table holds: so blocks of any size agree.
-
-    In a format without types, strings may be numbers.
-    """
+def decide_column(column: Column, cells: Cells, options: StreamOptions) -> Column:
+    """Tell from its first value what a column of a table holds: so blocks of any size agree."""
     row = first_value(cells)
     if column.kind != "unknown" or row is None:
         return column
-    return replace(column, kind="text" if column.name in options.strings else _kind_of(cells, row, typed))
+    return replace(column, kind="text" if column.name in options.strings else _kind_of(cells, row))
 
 
-def _kind_of(cells: Cells, row: int, typed: bool) -> Kind:
+def _kind_of(cells: Cells, row: int) -> Kind:
     if isinstance(cells, np.ndarray) and cells.dtype.kind != "O":
         kinds: dict[str, Kind] = {"f": "number", "M": "date"}
         return kinds.get(cells.dtype.kind, "text")
-    typed = typed or isinstance(cells, np.ndarray)
-    if not typed and _is_number(cells[row]):
-        return "number"
-    kind = cell_types.kind_of(cells[row])
+    kind = None if are_categories(cells) else kind_of(cells[row])
     return "text" if kind is None or kind == "category" else kind
 
 
@@ -70,7 +65,7 @@ def widen_column(column: Column, cells: Cells, options: StreamOptions, file: str
     """Add the values of some more cells to what is known of a column."""
     if column.kind != "vocabulary":
         return column
-    new = sorted({text_of(cell) for cell in cells if not is_missing(cell)} - set(column.values))
+    new = sorted({text_of(cell) for cell in cells if not is_gap(cell)} - set(column.values))
     if len(column.values) + len(new) > options.max_values:
         raise StreamError(
             f"{file}: column {column.name}: has more than {options.max_values} different strings; "
@@ -94,7 +89,7 @@ def encode_columns(cells: dict[str, Cells], schema: Schema, options: StreamOptio
         elif column.kind == "vocabulary":
             place = {value: at + position for position, value in enumerate(column.values)}
             for row, cell in enumerate(values):
-                if is_missing(cell):
+                if is_gap(cell):
                     rows.filled(row, column.name, values)
                 elif (position := place.get(text_of(cell))) is not None:
                     dense[row, position] = 1.0
@@ -106,7 +101,7 @@ def encode_columns(cells: dict[str, Cells], schema: Schema, options: StreamOptio
     return sparse.csr_array(sparse.hstack([sparse.csr_array(dense), sum(hashed[1:], hashed[0])], format="csr"))
 
 
-def table_columns(cells: dict[str, Cells], schema: Schema, rows: KeptRows, typed: bool) -> dict[str, Cells]:
+def table_columns(cells: dict[str, Cells], schema: Schema, rows: KeptRows) -> dict[str, Cells]:
     """Columns of a table's rows: arrays of numbers and dates, and lists of cells with None for those that are missing.
 
     The model decides what a cell means that is not of the kind of its column.
@@ -118,30 +113,31 @@ def table_columns(cells: dict[str, Cells], schema: Schema, rows: KeptRows, typed
             values = [None] * len(rows.mask)
         if isinstance(values, np.ndarray) and values.dtype.kind == "M":
             found[column.name] = values
-        elif column.kind == "number" and (numbers := _all_numbers(values, typed)) is not None:
+        elif column.kind == "number" and (numbers := _all_numbers(values)) is not None:
             found[column.name] = _finite(numbers, column.name, values, rows)
         else:
-            found[column.name] = [_cell(row, column, values, typed, rows) for row in range(len(values))]
+            texts = [_cell(row, column, values, rows) for row in range(len(values))]
+            found[column.name] = categories(texts) if are_categories(values) else texts
     return found
 
 
-def _all_numbers(cells: Cells, typed: bool) -> NDArray[np.float64] | None:
-    """Numbers of cells that are all numbers or missing; None where there are others."""
-    if typed and isinstance(cells, list) and any(isinstance(cell, str | bool) for cell in cells):
+def _all_numbers(cells: Cells) -> NDArray[np.float64] | None:
+    """Numbers of cells that are all numbers or missing; None where there are others, or codes."""
+    if isinstance(cells, list) and have_code(cells):
         return None
     numbers = plain_numbers(cells)
-    if numbers is None and not typed:
+    if numbers is None:
         with suppress(ValueError, TypeError):
             numbers = np.array([to_number(cell) for cell in cells], dtype=np.float64)
     return numbers
 
 
-def _cell(row: int, column: Column, cells: Cells, typed: bool, rows: KeptRows) -> Any:
+def _cell(row: int, column: Column, cells: Cells, rows: KeptRows) -> Any:
     cell = cells[row]
-    if cell is None or cell != cell or (not typed and is_missing(cell)):
+    if is_gap(cell):
         number = rows.filled(row, column.name, cells)
         return None if isinstance(rows.missing, str) or column.kind != "number" else number
-    if column.kind == "number" and not typed and isinstance(cell, str):
+    if column.kind == "number" and isinstance(cell, str) and not have_code([cell]):
         with suppress(ValueError):
             cell = to_number(cell)
     if isinstance(cell, int | float) and not isinstance(cell, bool) and not _is_finite(cell):
@@ -189,7 +185,7 @@ def _hashed(cells: Cells, name: str, buckets: int, kept: KeptRows) -> sparse.csr
     places: dict[str, tuple[int, float]] = {}
     rows, columns, signs = [], [], []
     for row, cell in enumerate(cells):
-        if is_missing(cell):
+        if is_gap(cell):
             kept.filled(row, name, cells)
             continue
         text = text_of(cell)

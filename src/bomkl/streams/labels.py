@@ -7,21 +7,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bomkl.streams.cells import Cells, is_missing, read_numbers, to_number
+from bomkl.streams.cells import Cells, read_numbers, to_number
 from bomkl.streams.errors import KeptRows
 from bomkl.streams.schema import LabelKind, Schema
+from bomkl.tables.numbers import is_gap
 
 
 def has_labels(cells: Cells | None) -> bool:
     """Tell whether some row has a label, or rows have no labels at all."""
-    return cells is None or not all(map(is_missing, cells))
+    return cells is None or not all(map(is_gap, cells))
 
 
 def first_label(cells: Cells) -> Cells:
     """Give the first label that is there, alone; nothing where there is none."""
     if isinstance(cells, np.ndarray) and cells.dtype.kind != "O":
         return cells[:1]
-    return next(([cell] for cell in cells if not is_missing(cell)), [])
+    return next(([cell] for cell in cells if not is_gap(cell)), [])
 
 
 def label_kind(cells: Cells) -> LabelKind:
@@ -40,7 +41,7 @@ def read_labels(cells: Cells, schema: Schema, rows: KeptRows) -> NDArray[Any]:
     """Labels of all rows; those whose label cannot be used are refused."""
     y: NDArray[Any]
     if schema.label_kind == "string":
-        y = np.array(["" if is_missing(cell) else str(cell) for cell in cells])
+        y = np.array(["" if is_gap(cell) else str(cell) for cell in cells])
         present = y != ""
     else:
         y = read_numbers(cells, schema.label, "the label is not a number", rows)

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from bomkl._support.stream_options import StreamOptions
 from bomkl._support.validation import nearest
-from bomkl.streams.cells import Cells, Lines, is_missing
+from bomkl.streams.cells import Cells, Lines
 from bomkl.streams.columns import (
     decide_column,
     encode_columns,
@@ -26,9 +26,10 @@ from bomkl.streams.errors import BadLines, KeptRows, StreamError
 from bomkl.streams.labels import first_label, label_kind, read_labels, read_weights, whole_if_possible
 from bomkl.streams.reading import listed
 from bomkl.streams.schema import Column, Schema
-from bomkl.tables.cells import taken
+from bomkl.tables.cells import are_categories, categories, taken
 from bomkl.tables.errors import shown_names
 from bomkl.tables.notices import Notices
+from bomkl.tables.numbers import is_gap
 
 
 class Block(tuple[Any, Any]):
@@ -106,6 +107,8 @@ def joined(blocks: list[Block]) -> Block:
 
 
 def _joined_cells(columns: list[Any]) -> Any:
+    if any(map(are_categories, columns)):
+        return categories([cell for column in columns for cell in column])
     if all(isinstance(column, np.ndarray) for column in columns):
         return np.concatenate(columns)
     return [cell for column in columns for cell in column]
@@ -193,8 +196,7 @@ class Matrix:
 class Table:
     """Rows with named columns (CSV, JSON lines, Arrow). A cell is a string, a number, a bool or None.
 
-    `ragged` tables (JSON lines) may lack a column in a whole part; its cells are missing then. In `typed` tables, a
-    string is a string, even if it looks like a number.
+    `ragged` tables (JSON lines) may lack a column in a whole part; its cells are missing then.
     """
 
     file: str
@@ -203,7 +205,6 @@ class Table:
     label: str | None
     weight: str | None = None
     ragged: bool = False
-    typed: bool = False
 
     @property
     def label_cells(self) -> Cells | None:
@@ -259,7 +260,7 @@ class Table:
             )
         if options.new_columns == "ignore":
             for name in new:
-                ignored[name] += sum(not is_missing(cell) for cell in self.cells[name])
+                ignored[name] += sum(not is_gap(cell) for cell in self.cells[name])
             return schema
         return schema.with_columns([*columns, *(Column(name, "unknown") for name in new)])
 
@@ -273,7 +274,7 @@ class Table:
                 raise StreamError(f"{self.file}: is a table, but features without names are needed")
             if not self.ragged:
                 self._note_absent(schema, options)
-            X = table_columns(self.cells, schema, rows, self.typed)
+            X = table_columns(self.cells, schema, rows)
         else:
             cells = self.cells
             if self.ragged:
@@ -313,7 +314,7 @@ class Table:
 
     def _decided(self, schema: Schema, options: StreamOptions, rows: slice) -> Schema:
         columns = tuple(
-            decide_column(each, self.cells[each.name][rows], options, self.typed) if each.name in self.cells else each
+            decide_column(each, self.cells[each.name][rows], options) if each.name in self.cells else each
             for each in schema.columns or ()
         )
         return replace(schema, columns=columns)

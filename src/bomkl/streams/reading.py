@@ -24,7 +24,6 @@ class Reading:
     options: StreamOptions
     known: Callable[[], Schema | None]
     bad: BadLines
-    typed: bool = True  # whether a text in JSON is one even if it looks like a number
 
     @property
     def schema(self) -> Schema | None:

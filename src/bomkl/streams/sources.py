@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from bomkl._support.extras import install_hint
 from bomkl.streams.errors import StreamError
@@ -36,7 +36,6 @@ class Source:
     """
 
     path: str
-    typed: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -56,7 +55,6 @@ class Lines(Protocol):
     name: str
     path: str
     rewindable: bool
-    typed: bool  # whether a text is one even if it looks like a number; false for lines that were CSV
     bad: Any  # what decides what a line that cannot be read leads to
 
     def open(self) -> AbstractContextManager[tuple[Any, bytes]]:

@@ -284,7 +284,7 @@ class Stream:
                 format = self.options.format or format_of(source.path, head)
                 options = replace(self.options, format=format)
                 if head:
-                    yield from FORMATS[format].read(file, Reading(source.name, options, known, bad, source.typed))
+                    yield from FORMATS[format].read(file, Reading(source.name, options, known, bad))
 
 
 def _classes(part: Part, schema: Schema | None, options: StreamOptions, bad: BadLines) -> set[Label]:

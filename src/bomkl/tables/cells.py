@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -14,10 +14,12 @@ from hashlib import blake2b
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bomkl._support.limits import LARGEST, LONGEST_TEXT
 from bomkl.tables.errors import TableError, cell_error
 from bomkl.tables.notices import Notices
+from bomkl.tables.numbers import have_code, is_gap, number, number_of_text, plain_numbers
 
 Kind = Literal["number", "boolean", "category", "date"]
 KINDS: tuple[Kind, ...] = ("number", "boolean", "category", "date")
@@ -26,25 +28,14 @@ Known = tuple[Container[str], Container[str]]
 _DATE = re.compile(r"\d{4}-?\d\d-?\d\d(?:[T ]\d\d(?::?\d\d(?::?\d\d(?:[.,]\d{1,9})?)?)?\s?(?:Z|[+-]\d\d(?::?\d\d)?)?)?")
 _PLAIN_DAY = re.compile(r"\d{8}")  # as likely a number as a day
 _TRUTH = {"true": 1.0, "false": 0.0}
+_NUMBERS = ("number", "boolean")
+_MOST_TEXTS = 0.1  # share of the values of a column of numbers that may be others
 _LONGEST = 100  # characters of the name of a category
 _DIGEST = 16  # characters that stand for the rest of a longer one
+_CATEGORIES = np.dtype(object, metadata={"kind": "category"})
 _EPOCH = dt.datetime(1970, 1, 1)
 _MICROSECONDS = 86_400e6  # of a day
 _RULE = "hold numbers, strings, booleans or dates"
-
-
-def is_gap(cell: Any) -> bool:
-    """Tell whether a cell is missing: None, NaN, NaT, pandas.NA or an empty string."""
-    if cell is None:
-        return True
-    if isinstance(cell, str):
-        return not cell or cell.isspace()
-    try:
-        return bool(cell != cell)
-    except ArithmeticError:  # Decimal("sNaN")
-        return True
-    except (TypeError, ValueError):  # pandas.NA; arrays, which `kind_of` refuses
-        return type(cell).__name__ == "NAType"
 
 
 def kind_of(cell: Any) -> Kind | None:
@@ -54,13 +45,15 @@ def kind_of(cell: Any) -> Kind | None:
 
     Examples
     --------
-    >>> [kind_of(cell) for cell in (1.5, True, "red", "2024-02-29T12:00Z", "1.5")]
-    ['number', 'boolean', 'category', 'date', 'category']
+    >>> [kind_of(cell) for cell in (1.5, True, "red", "2024-02-29T12:00Z", "1.5", "0150")]
+    ['number', 'boolean', 'category', 'date', 'number', 'category']
     """
     if isinstance(cell, str):
         text = cell.strip()
         if text.lower() in _TRUTH:
             return "boolean"
+        if number_of_text(text) is not None:
+            return "number"
         return "date" if _moment_of_text(text) is not None else "category"
     if isinstance(cell, bool | np.bool_):
         return "boolean"
@@ -69,23 +62,6 @@ def kind_of(cell: Any) -> Kind | None:
     if isinstance(cell, dt.date | np.datetime64) or _is_period(cell):
         return "date"
     return None
-
-
-def number(cell: Any) -> float:
-    """Turn a cell into a number, a gap into NaN; raises ValueError where it is none."""
-    if isinstance(cell, float | int | np.floating):
-        return float(cell)
-    if is_gap(cell):
-        return math.nan
-    if isinstance(cell, str) and "_" not in cell:  # Python's own spelling of large numbers, nobody else's
-        return float(cell)
-    if isinstance(cell, dt.timedelta):
-        return cell.total_seconds()
-    if isinstance(cell, np.timedelta64):  # before integers: NumPy's are a kind of those
-        return float(cell / np.timedelta64(1, "s"))
-    if isinstance(cell, np.integer | np.bool_ | Decimal | Fraction):
-        return float(cell)
-    raise ValueError(cell)
 
 
 def truth(cell: Any) -> float:
@@ -132,6 +108,24 @@ def text(cell: Any) -> str | None:
     else:
         found = str(cell)
     return found if len(found) <= LONGEST_TEXT else f"{found[:LONGEST_TEXT]}...{_digest(found)}"
+
+
+def text_or_number(cell: Any) -> Any:
+    """Give the number that a cell or its text is, else its text; None for a gap.
+
+    Any writing of a number gives the same, so that it is one category where a column turns out to hold texts.
+
+    Examples
+    --------
+    >>> [text_or_number(cell) for cell in ("12.50", 3, "A7 ", "?", True)]
+    [12.5, 3.0, 'A7', None, True]
+    """
+    if is_gap(cell):
+        return None
+    if isinstance(cell, bool | np.bool_):
+        return bool(cell)
+    found = number_of_text(cell) if isinstance(cell, str) else number(cell) if kind_of(cell) == "number" else None
+    return text(cell) if found is None else max(-LARGEST, min(LARGEST, found))
 
 
 def category(text: str) -> str:
@@ -188,6 +182,24 @@ def check_kinds(types: Any) -> dict[Any, Kind]:
         if kind not in KINDS:
             raise TableError(f"The type of the column {name!r} must be one of {list(KINDS)}. Got {kind!r} instead.")
     return dict(types)
+
+
+def categories(texts: Sequence[str | None]) -> NDArray[Any]:
+    """Give texts of a column that is categorical, as a file says, whatever they look like.
+
+    Examples
+    --------
+    >>> are_categories(categories(["1", None])[:1]), are_categories(np.array(["1", None]))
+    (True, False)
+    """
+    found = np.empty(len(texts), dtype=_CATEGORIES)
+    found[:] = texts
+    return found
+
+
+def are_categories(cells: Any) -> bool:
+    """Tell whether cells come from `categories`."""
+    return isinstance(cells, np.ndarray) and cells.dtype.metadata == _CATEGORIES.metadata
 
 
 def taken(cells: Any, rows: Any) -> Any:
@@ -248,20 +260,39 @@ class Cells:
             return [None if value != value else bool(value) for value in self.values.tolist()]
         return list(self.values.tolist() if isinstance(self.values, np.ndarray) else self.values)
 
-    def parsed(self, name: Any, kind: Kind, notices: Notices, known: Known = ((), ())) -> Cells:
+    def parsed(
+        self, name: Any, kind: Kind, notices: Notices, known: Known = ((), ()), read: Callable[[Any], Any] | None = None
+    ) -> Cells:
         """Give the cells as what their column holds: numbers, booleans and days as floats, categories as whole strings.
 
         A value of another kind counts as missing, and is noted. What no column can hold, and infinity, is an error.
 
-        `notices`: takes what does not fit. `known`: categories that need no second look.
+        `notices`: takes what does not fit. `known`: categories that need no second look. `read`: what comes before
+        a cell is taken as a category.
         """
         if kind == "category":
-            return Cells(self._texts(name, known), kind, self.first_row)
+            return Cells(self._texts(name, known, read), kind, self.first_row)
         return Cells(self._numbers(name, kind, notices), kind, self.first_row)
 
+    def either(self) -> Cells:
+        """Give cells that were parsed once, of a column that may still turn out to hold numbers or categories."""
+        if self.kind in _NUMBERS:
+            return Cells(np.clip(self.values, -LARGEST, LARGEST), self.kind)
+        return Cells([text_or_number(cell) for cell in self.objects()])
+
+    def hold_numbers(self) -> bool:
+        """Tell whether nearly all values are numbers, of cells that `either` gave, and none is a code."""
+        if self.kind is not None:
+            return True
+        texts = [cell for cell in self.values if isinstance(cell, str)]
+        few = len(texts) <= _MOST_TEXTS * self.count()
+        return few and not have_code(texts)
+
     def _numbers(self, name: Any, kind: Kind, notices: Notices) -> Any:
-        if self.kind == kind or {self.kind, kind} == {"number", "boolean"}:
+        if self.kind == kind or {self.kind, kind} == set(_NUMBERS):
             numbers = self.values
+        elif kind == "number" and self.kind is None and (plain := plain_numbers(self.values)) is not None:
+            numbers = plain
         else:
             misfits = []
             numbers = np.empty(len(self.values))
@@ -281,7 +312,7 @@ class Cells:
             raise cell_error(name, "hold finite numbers", self.first_row + int(wrong[0]), float(numbers[wrong[0]]))
         return np.clip(numbers, -LARGEST, LARGEST)
 
-    def _texts(self, name: Any, known: Known) -> list[str | None]:
+    def _texts(self, name: Any, known: Known, read: Callable[[Any], Any] | None) -> list[str | None]:
         texts: list[str | None] = []
         met: dict[str, str | None] = {}
         index, recent = known
@@ -291,13 +322,13 @@ class Cells:
                     texts.append(cell)
                     continue
                 if cell not in met:
-                    met[cell] = text(cell)
+                    met[cell] = text(read(cell) if read else cell)
                 texts.append(met[cell])
             elif cell is None or (type(cell) is float and cell != cell):
                 texts.append(None)
             else:
                 try:
-                    texts.append(text(cell))
+                    texts.append(text(read(cell) if read else cell))
                 except ValueError:
                     raise cell_error(name, _RULE, row, cell) from None
         return texts

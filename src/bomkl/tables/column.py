@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bomkl.tables.cells import KINDS, Cells, Kind, is_gap
+from bomkl.tables.cells import KINDS, Cells, Kind, text_or_number
 from bomkl.tables.errors import TableError
 from bomkl.tables.notices import Notices
+from bomkl.tables.numbers import is_gap
 from bomkl.tables.targets import Targets
 from bomkl.tables.values import GAP, UNKNOWN, Entries, Float, Values
 
@@ -54,6 +55,7 @@ class Column:
     start: float = 0.0  # what missing values are filled with before the first number
     waits: bool = False  # whether it waits for columns of numbers
     birth: int = 0  # rows learned before its first value, of a column that waits
+    turns: bool = False  # whether its values decide, in the first rows of an encoder that grows, what it holds
 
     @property
     def in_use(self) -> bool:
@@ -67,15 +69,22 @@ class Column:
 
     @classmethod
     def new(
-        cls, name: Any, kind: Kind | None, n_targets: int, limit: int, waits: bool = False, start: float = 0.0
+        cls, name: Any, kind: Kind | None, n_targets: int, limit: int, waits: bool = False, turns: bool = False
     ) -> Column:
         """Make a column that has learned nothing yet, with room for at most so many categories."""
         width = 0 if waits else column_width(kind, n_targets)
-        return cls(name, 0, width, Values(n_targets, kind == "category", limit), kind, start=start, waits=waits)
+        return cls(name, 0, width, Values(n_targets, kind == "category", limit), kind, waits=waits, turns=turns)
 
-    def anew(self, start: float) -> Column:
-        """Give a column of the same kind in use that has learned nothing yet."""
-        return self.new(self.name, self.kind, self.values.n_targets, self.values.limit, start=start)
+    def anew(self, cells: Cells, start: float) -> Column:
+        """Give a column in use that has learned nothing yet, of the kind that the cells so far tell."""
+        new = self.new(self.name, self.kind_by(cells), self.values.n_targets, self.values.limit, turns=self.turns)
+        return replace(new, start=start)
+
+    def kind_by(self, cells: Cells) -> Kind | None:
+        """Tell what it holds by the cells so far."""
+        if not self.turns or not cells.count():
+            return self.kind
+        return "number" if cells.hold_numbers() else "category"
 
     def decided(self, kind: Kind) -> Column:
         """Give the column that one without a kind becomes, in its place."""
@@ -90,17 +99,24 @@ class Column:
         if self.kind is not None or (first := cells.first_value(rows)) is None:
             return self
         birth = n_rows + int(np.searchsorted(rows, first))
-        return replace(self, kind=declared or cells.kind_of(self.name, first), birth=birth)
+        kind = declared or cells.kind_of(self.name, first)
+        return replace(self, kind=kind, birth=birth, turns=turns(kind, declared, cells))
 
     def encode(self, cells: Cells, learned: Mask, targets: Targets, out: Float, notices: Notices) -> Change:
         """Write a block to `out` (its columns only), and tell what learning from it changes."""
         if self.kind is None and not self.waits:
             return self._encode_first(cells, learned, targets, out, notices)
-        typed = None if self.kind is None else cells.parsed(self.name, self.kind, notices, self.values.known)
+        typed = None if self.kind is None else self.parsed(cells, notices)
         if self.waits or typed is None:
             return Change(np.full(len(learned), UNKNOWN), [], self, typed)
         encode = self._encode_categories if self.kind == "category" else self._encode_numbers
         return encode(typed, learned, targets, out)
+
+    def parsed(self, cells: Cells, notices: Notices) -> Cells:
+        """Give the cells as what it holds."""
+        assert self.kind is not None
+        read = text_or_number if self.turns else None
+        return cells.parsed(self.name, self.kind, notices, self.values.known, read)
 
     def _encode_first(self, cells: Cells, learned: Mask, targets: Targets, out: Float, notices: Notices) -> Change:
         """Encode rows among which may be the first value."""
@@ -171,7 +187,7 @@ class Column:
 
     def state(self) -> dict[str, Any]:
         """Everything it is, as plain values and arrays."""
-        names = ("name", "kind", "width", "total", "count", "origin", "start", "birth")
+        names = ("name", "kind", "width", "total", "count", "origin", "start", "birth", "turns")
         values = self.values.state() if self.in_use else None
         return {name: getattr(self, name) for name in names} | {"values": values}
 
@@ -179,19 +195,26 @@ class Column:
     def from_state(cls, state: dict[str, Any], at: int, n_targets: int, limit: int, places: int) -> Column:
         """Go on where `state` was taken, in a table with so many columns of zeros and ones."""
         kind, width, in_use = state["kind"], int(state["width"]), state["values"] is not None
+        turns = bool(state.get("turns", False))  # not in files of version 0.2.0
         if width not in (0, column_width(kind, n_targets), column_width(None, n_targets)):
             raise TableError(f"a column of width {width} cannot be a {kind}")
         if not in_use and kind is not None and (width or kind not in KINDS):
             raise TableError(f"a column that waits cannot have the width {width}")
         values = Values(n_targets, kind == "category", limit)
         if not in_use:
-            return cls(state["name"], at, width, values, kind, waits=width == 0, birth=int(state.get("birth", 0)))
+            birth = int(state.get("birth", 0))
+            return cls(state["name"], at, width, values, kind, waits=width == 0, birth=birth, turns=turns)
         values = Values.from_state(state["values"], n_targets, kind == "category", limit, places)
         origin = None if state["origin"] is None else float(state["origin"])
         if origin is not None and (kind != "date" or not abs(origin) < MOST_DAYS):
             raise TableError(f"{origin} cannot be the first date of a {kind}")
         total, count, start = (float(state.get(name, 0.0)) for name in ("total", "count", "start"))
-        return cls(state["name"], at, width, values, kind, total, count, origin, start)
+        return cls(state["name"], at, width, values, kind, total, count, origin, start, turns=turns)
+
+
+def turns(kind: Kind | None, declared: Kind | None, cells: Cells) -> bool:
+    """Tell whether the values of a column decide what it holds, rather than the user or the table."""
+    return declared is None and kind in ("number", "category") and cells.kind != "category"
 
 
 def column_width(kind: Kind | None, n_targets: int) -> int:

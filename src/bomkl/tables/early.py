@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bomkl._support.limits import LARGEST
 from bomkl.tables.cells import KINDS, Cells
 from bomkl.tables.errors import TableError
-from bomkl.tables.frames import Table, stacked
+from bomkl.tables.frames import Table, cells_of, stacked
 
 Float = NDArray[np.float64]
 FIRST_STAGE = 8  # rows after which columns are taken in first; then after twice as many, and so on
@@ -59,6 +59,10 @@ class EarlyRows:
             return self
         return type(self)((*self.tables, table), (*self.y, np.array(y)), (*self.weight, np.array(weight)))
 
+    def cells(self, name: Any) -> Cells:
+        """Give the cells of a column."""
+        return stacked([Table({name: cells_of(each, name)}, each.n_rows) for each in self.tables]).columns[name]
+
     def arrays(self) -> tuple[Table, NDArray[Any], Float]:
         """Give the table, the targets and the weights; there must be rows."""
         return stacked(self.tables), np.concatenate(self.y), np.concatenate(self.weight)
@@ -91,7 +95,7 @@ class EarlyRows:
 
 
 def _cells_state(cells: Cells) -> dict[str, Any]:
-    if cells.kind == "category":
+    if cells.kind in (None, "category"):
         return {"values": list(cells.values), "missing": None}
     missing = np.isnan(cells.values)
     return {"values": np.where(missing, 0.0, cells.values), "missing": missing}
@@ -99,13 +103,16 @@ def _cells_state(cells: Cells) -> dict[str, Any]:
 
 def _cells_from_state(state: dict[str, Any], rows: int) -> Cells:
     kind, values = state["kind"], state["values"]
-    if kind not in KINDS or len(values) != rows:
+    if kind not in (None, *KINDS) or len(values) != rows:
         raise TableError("a column of the first rows of an encoder does not fit")
-    if kind == "category":
-        texts: Sequence[Any] = list(values)
-        if not all(each is None or isinstance(each, str) for each in texts):
+    if kind in (None, "category"):
+        cells: Sequence[Any] = list(values)
+        types = (str, float, bool) if kind is None else str
+        if not all(each is None or isinstance(each, types) for each in cells):
             raise TableError("categories of the first rows of an encoder must be texts")
-        return Cells(texts, kind)
+        if not all(abs(each) <= LARGEST for each in cells if isinstance(each, float)):
+            raise TableError("numbers of the first rows of an encoder are out of range")
+        return Cells(cells, kind)
     numbers, missing = np.array(values, dtype=np.float64), np.array(state["missing"], dtype=bool)
     if numbers.shape != missing.shape or not (np.abs(numbers) <= LARGEST).all():
         raise TableError("numbers of the first rows of an encoder are out of range")

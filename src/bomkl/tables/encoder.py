@@ -369,7 +369,7 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
 
     @property
     def waits(self) -> bool:
-        """Whether columns have come that `grown` would take in."""
+        """Whether columns have come that `grown` would take in, or hold something else than their first value."""
         return self.grows and self._learned.waits
 
     @property
@@ -377,13 +377,8 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
         """Whether rows of numbers stay what they are."""
         return self._learned.is_plain
 
-    def may_grow_by(self, table: Table) -> bool:
-        """Tell whether rows may bring columns that it does not have yet."""
-        in_use = {column.name for column in self._learned.columns if column.in_use}
-        return self.grows and (len(in_use) < len(self._learned.columns) or not in_use >= table.columns.keys())
-
     def grown(self, widest: int) -> tuple[Self, EncodedRows, NDArray[Any], Float]:
-        """Make the encoder with the columns that have come, and let it learn from the rows so far.
+        """Make the encoder with the columns that have come as they are now, and let it learn from the rows so far.
 
         Parameters
         ----------

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from bomkl.tables.cells import Cells, days_of_microseconds, kind_of
+from bomkl.tables.cells import Cells, are_categories, days_of_microseconds, kind_of
 from bomkl.tables.errors import TableError
 
 Float = NDArray[np.float64]
@@ -235,6 +235,8 @@ def _of_array(values: Any) -> Cells:
         return Cells(list(values))
     if values.ndim != 1:
         raise TableError(f"A column must have one dimension. Got one of shape {values.shape} instead.")
+    if are_categories(values):
+        return Cells(values.tolist(), "category")
     kind = values.dtype.kind
     if kind in "iufb":
         return Cells(values.astype(np.float64), "boolean" if kind == "b" else "number")

@@ -15,14 +15,15 @@ from numpy.typing import NDArray
 
 from bomkl._support.limits import LARGEST, MOST_NEW_COLUMNS
 from bomkl._support.validation import nearest
-from bomkl.tables.cells import Cells, Kind, is_gap
-from bomkl.tables.column import Change, Column, Mask
-from bomkl.tables.early import OLDEST, EarlyRows, Room
+from bomkl.tables.cells import Cells, Kind
+from bomkl.tables.column import Change, Column, Mask, turns
+from bomkl.tables.early import FIRST_STAGE, OLDEST, EarlyRows, Room
 from bomkl.tables.encoded import Hashable, hashable
 from bomkl.tables.errors import TableError
 from bomkl.tables.frames import Table, cells_of
 from bomkl.tables.missing.filling import WIDEST_FILLED, Filling, Layout
 from bomkl.tables.notices import Notices
+from bomkl.tables.numbers import is_gap
 from bomkl.tables.one_hot import Claim, OneHot, places_for
 from bomkl.tables.targets import TARGETS, TargetSums
 from bomkl.tables.values import GAP, Float
@@ -87,7 +88,8 @@ class Learned:
             kind = types.get(name) or (None if missing else cells.kind_of(name, 0))
             if grows and table.sparse and kind is None:
                 continue  # blocks of rows and single rows must meet the same columns
-            column = Column.new(name, kind, TARGETS[target], max_values, waits=grows and kind is None)
+            turn = grows and turns(kind, types.get(name), cells)
+            column = Column.new(name, kind, TARGETS[target], max_values, waits=grows and kind is None, turns=turn)
             columns.append(column)
             plain = plain and (column.waits or (kind in _NUMBERS and not missing))
         plain = plain and not all(column.waits for column in columns)  # plain numbers stay what they are
@@ -110,6 +112,8 @@ class Learned:
     def with_room(self, one_hot: int, widest: int) -> Learned:
         """Give what has learned nothing yet, with room for the columns that have begun early enough.
 
+        Columns hold what their values so far tell.
+
         `one_hot`: most columns of zeros and ones.
         """
         assert self.early is not None
@@ -118,9 +122,10 @@ class Learned:
         columns: list[Column] = []
         for column in sorted(self.columns, key=_turn):
             if column.in_use:
-                column = column.anew(column.start)
+                column = column.anew(cells_of(table, column.name), column.start)
             elif self._may_take_in(column) and width + column.used <= widest:
-                column = column.anew(_first_number(table.columns[column.name]))
+                cells = table.columns[column.name]
+                column = column.anew(cells, _first_number(cells))
                 width += column.width
             columns.append(column)
         return self._laid_out(columns, one_hot, self.names, TargetSums.none(self.targets.target), EarlyRows())
@@ -131,8 +136,11 @@ class Learned:
 
     @property
     def waits(self) -> bool:
-        """Whether columns have begun that it could take in."""
-        return any(map(self._may_take_in, self.columns))
+        """Whether columns have begun that it could take in, or hold something else than the first value told."""
+        assert self.early is not None
+        return any(map(self._may_take_in, self.columns)) or any(
+            column.kind_by(self.early.cells(column.name)) != column.kind for column in self.columns if column.in_use
+        )
 
     @property
     def is_plain(self) -> bool:
@@ -166,8 +174,16 @@ class Learned:
         out = np.zeros((table.n_rows, self.width))
         targets, targets_after = self.targets.over(y, learned)
         notices, rows = Notices(), np.flatnonzero(learned)
+        # what does not fit a column in these rows makes it one of categories at their end
+        first = self.early is not None and self.n_rows + len(rows) <= FIRST_STAGE
         changes = [
-            column.encode(cells, learned, targets, out[:, column.at : column.at + column.width], notices)
+            column.encode(
+                cells,
+                learned,
+                targets,
+                out[:, column.at : column.at + column.width],
+                Notices() if first and column.turns else notices,
+            )
             for column, cells in self._cells(table, rows, room, types or {}, max_values, notices)
         ]
         claims = self.one_hot.write(out, changes)
@@ -183,7 +199,7 @@ class Learned:
             replace(self.one_hot, used=self.one_hot.used + len(claims)),
             (*self.names, *(each.name for each in columns[len(self.columns) :])),
             targets_after,
-            self._early(changes, rows, y, room),
+            self._early(table, changes, rows, y, room),
             filling,
             self.n_rows + len(rows),
         )
@@ -225,12 +241,18 @@ class Learned:
             out[:, column.at] = cells.values
         return np.clip(out, -LARGEST, LARGEST) if np.isfinite(out).all() else None
 
-    def _early(self, changes: list[Change], rows: NDArray[np.intp], y: Any, room: Room) -> EarlyRows | None:
+    def _early(
+        self, table: Table, changes: list[Change], rows: NDArray[np.intp], y: Any, room: Room
+    ) -> EarlyRows | None:
         """Give the first rows, with those to learn from now while there is room."""
         if self.early is None or room.weight is None:
             return self.early
         rows = rows[: room.rows]
-        typed = {change.after.name: change.cells for change in changes if change.cells is not None}
+        typed = {
+            change.after.name: cells_of(table, change.after.name).either() if change.after.turns else change.cells
+            for change in changes
+            if change.cells is not None
+        }
         return self.early.plus(Table(typed, len(room.weight), True)[rows], np.asarray(y)[rows], room.weight[rows])
 
     def _cells(
@@ -350,4 +372,5 @@ def _turn(column: Column) -> tuple[Any, ...]:
 def _first_number(cells: Cells) -> float:
     """Return what a missing value is filled with before the first value of a column."""
     row = cells.first_value()
-    return float(cells.values[row]) if cells.kind in _NUMBERS and row is not None else 0.0
+    first = None if row is None else cells.values[row]
+    return float(first) if cells.kind != "date" and isinstance(first, float) else 0.0

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import column_or_1d
 
 from bomkl._support.limits import LARGEST
-from bomkl.tables.cells import is_gap, taken
+from bomkl.tables.cells import taken
 from bomkl.tables.errors import TableError
+from bomkl.tables.numbers import is_gap
 from bomkl.tables.values import Float
 
 TARGETS = {None: 0, "number": 1, "class": 3}  # sums of targets a category

@@ -185,8 +185,7 @@ class AutoEstimator(FittedAttributes, InputRows, Pictures, BaseEstimator):  # ty
         begin, n = 0, len(counted)
         while begin < n:
             end = min(begin + X.rows_at_once, n) if isinstance(X, Drawn) else n
-            table = X.X if isinstance(X, Drawn) else X
-            if isinstance(table, Table) and self._rows_to_keep() and self._encoder.may_grow_by(table):
+            if self._rows_to_keep():
                 left = next_stage(self._learner.seen, int(self.budget)) - self._learner.seen
                 learned = np.flatnonzero(counted[begin:end])
                 end = begin + int(learned[left - 1]) + 1 if len(learned) >= left else end
@@ -218,7 +217,7 @@ class AutoEstimator(FittedAttributes, InputRows, Pictures, BaseEstimator):  # ty
         stage = next_stage(seen - 1, int(self.budget)) if seen else 0
         if known and seen == stage and encoder.waits:
             self._encoder, X, y, weight = encoder.grown(WIDEST)
-            if self._encoder.n_features_out_ != encoder.n_features_out_:
+            if (self._encoder.n_features_out_, self._encoder.kinds_) != (encoder.n_features_out_, encoder.kinds_):
                 self._learn_anew(X, y.astype(np.float64), weight)
             self._take_names()
         if not known or seen >= self.budget:

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from bomkl._support.limits import LARGEST, LONGEST_NAME, MOST_CLASSES, MOST_COLUMNS_OF_REQUEST, MOST_NEW_COLUMNS
 from bomkl.serve.errors import RefusedError, wrong
-from bomkl.tables.cells import is_gap, kind_of
+from bomkl.tables.cells import kind_of
+from bomkl.tables.numbers import is_gap
 
 _MOST_NAMES = 100  # of ignored columns
 OTHERS = "(others)"

@@ -14,6 +14,7 @@ from bomkl.streams.errors import StreamError
 from bomkl.streams.parts import Part, Table
 from bomkl.streams.reading import Reading
 from bomkl.streams.sources import require_pyarrow
+from bomkl.tables.cells import categories
 
 
 def read_arrow(file: BinaryIO, reading: Reading) -> Iterator[Part]:
@@ -114,10 +115,8 @@ def _arrow_cells(column: Any, name: str, reading: Reading) -> Cells:
         if types.is_null(kind) or not reading.options.as_tables:
             return texts
         if types.is_dictionary(kind):  # of categories, which may be numbers
-            texts = [None if cell is None else text_of(cell) for cell in texts]
-        typed = np.empty(len(texts), dtype=object)
-        typed[:] = texts
-        return typed
+            return categories([None if cell is None else text_of(cell) for cell in texts])
+        return texts
     raise StreamError(
         f"{reading.file}: column {name}: {kind} is neither a number nor a string; the option 'ignore' leaves it out"
     )

@@ -37,7 +37,7 @@ def read_jsonl(file: BinaryIO, reading: Reading) -> Iterator[Part]:
         cells: dict[str, Cells] = {name: [row.get(name) for _, row in batch] for name in names}
         lines = [line for line, _ in batch]
         label, weight = reading.label_name(names), reading.weight_name(names)
-        yield Table(reading.file, cells, lines, label, weight, ragged=True, typed=reading.typed)
+        yield Table(reading.file, cells, lines, label, weight, ragged=True)
 
 
 def _json_rows(file: BinaryIO, reading: Reading) -> Iterator[tuple[int, dict[str, Any]] | None]:
