@@ -97,7 +97,7 @@ def test_river_agrees():
 
 def test_texts_of_numbers_are_the_same_bits_as_numbers():
     rng = np.random.default_rng(0)
-    numbers = pd.DataFrame({"a": rng.normal(size=150).round(3), "b": rng.integers(-9, 9, 150)})
+    numbers = pd.DataFrame({"a": rng.normal(size=150).round(3), "b": rng.integers(-9, 9, 150) + 0.5})
     y = np.sign(numbers.a * numbers.b).astype(int)
     for texts in (numbers.astype(str), numbers.map(lambda value: f" {value} ")):
         np.testing.assert_array_equal(learned([(texts, y)])[1], learned([(numbers, y)])[1])
@@ -120,3 +120,16 @@ def test_a_model_that_does_not_grow_goes_by_the_first_value():
     with pytest.warns(UserWarning, match="The column 'code' holds numbers"):
         model = BudgetMKLClassifier(random_state=0).fit(rows, y)
     assert model.encoder_.kinds_ == KINDS | {"zip": "number", "code": "number", "level": "category"}
+
+
+def test_whole_numbers_that_come_as_texts_may_be_codes():
+    rng = np.random.default_rng(0)
+    code, other = rng.integers(100, 300, 2000), rng.normal(size=2000)
+    y = np.where(rng.normal(size=300)[code] * 2 + other > 0, "yes", "no")
+    texts = pd.DataFrame({"code": code.astype(str), "other": other})
+    model, scores = learned([(texts, y)])
+    assert model.encoder_.kinds_ == {"code": "number", "other": "number"}
+    assert model.mistakes_ < 0.9 * learned([(texts.astype(float), y)])[0].mistakes_
+    np.testing.assert_array_equal(learned(cut(texts, y, 1, 9, 100, 130))[1], scores)
+    prices = texts.assign(code=[f"{value / 4:g}" for value in code])  # most are not whole
+    assert learned([(prices, y)])[0].mistakes_ == learned([(prices.astype(float), y)])[0].mistakes_

@@ -29,7 +29,7 @@ _DATE = re.compile(r"\d{4}-?\d\d-?\d\d(?:[T ]\d\d(?::?\d\d(?::?\d\d(?:[.,]\d{1,9
 _PLAIN_DAY = re.compile(r"\d{8}")  # as likely a number as a day
 _TRUTH = {"true": 1.0, "false": 0.0}
 _NUMBERS = ("number", "boolean")
-_MOST_TEXTS = 0.1  # share of the values of a column of numbers that may be others
+_MOST_OTHERS = 0.1  # share of the values of a column of numbers that may be texts, of one of whole numbers fractions
 _LONGEST = 100  # characters of the name of a category
 _DIGEST = 16  # characters that stand for the rest of a longer one
 _CATEGORIES = np.dtype(object, metadata={"kind": "category"})
@@ -285,8 +285,13 @@ class Cells:
         if self.kind is not None:
             return True
         texts = [cell for cell in self.values if isinstance(cell, str)]
-        few = len(texts) <= _MOST_TEXTS * self.count()
+        few = len(texts) <= _MOST_OTHERS * self.count()
         return few and not have_code(texts)
+
+    def are_mostly_whole(self) -> bool:
+        """Tell whether nearly all numbers are whole, of cells that `either` gave."""
+        numbers = [cell for cell in self.values if isinstance(cell, float) and cell == cell]
+        return sum(each.is_integer() for each in numbers) >= (1 - _MOST_OTHERS) * max(len(numbers), 1)
 
     def _numbers(self, name: Any, kind: Kind, notices: Notices) -> Any:
         if self.kind == kind or {self.kind, kind} == set(_NUMBERS):

@@ -56,6 +56,7 @@ class Column:
     waits: bool = False  # whether it waits for columns of numbers
     birth: int = 0  # rows learned before its first value, of a column that waits
     turns: bool = False  # whether its values decide, in the first rows of an encoder that grows, what it holds
+    codes: bool = False  # whether its numbers came as texts of whole ones, which may be codes: they are hashed, too
 
     @property
     def in_use(self) -> bool:
@@ -69,16 +70,22 @@ class Column:
 
     @classmethod
     def new(
-        cls, name: Any, kind: Kind | None, n_targets: int, limit: int, waits: bool = False, turns: bool = False
+        cls, name: Any, kind: Kind | None, n_targets: int, limit: int, waits: bool = False, start: float = 0.0
     ) -> Column:
         """Make a column that has learned nothing yet, with room for at most so many categories."""
         width = 0 if waits else column_width(kind, n_targets)
-        return cls(name, 0, width, Values(n_targets, kind == "category", limit), kind, waits=waits, turns=turns)
+        return cls(name, 0, width, Values(n_targets, kind == "category", limit), kind, start=start, waits=waits)
 
     def anew(self, cells: Cells, start: float) -> Column:
         """Give a column in use that has learned nothing yet, of the kind that the cells so far tell."""
-        new = self.new(self.name, self.kind_by(cells), self.values.n_targets, self.values.limit, turns=self.turns)
-        return replace(new, start=start)
+        kind = self.kind_by(cells)
+        new = self.new(self.name, kind, self.values.n_targets, self.values.limit, start=start)
+        return replace(new, turns=self.turns, codes=self.codes and kind == "number" and cells.are_mostly_whole())
+
+    def is_told_by(self, cells: Cells) -> bool:
+        """Tell whether it holds what the cells so far tell."""
+        new = self.anew(cells, self.start)
+        return (new.kind, new.codes) == (self.kind, self.codes)
 
     def kind_by(self, cells: Cells) -> Kind | None:
         """Tell what it holds by the cells so far."""
@@ -100,7 +107,13 @@ class Column:
             return self
         birth = n_rows + int(np.searchsorted(rows, first))
         kind = declared or cells.kind_of(self.name, first)
-        return replace(self, kind=kind, birth=birth, turns=turns(kind, declared, cells))
+        return replace(self, kind=kind, birth=birth).turning(declared, cells, first)
+
+    def turning(self, declared: Kind | None, cells: Cells, first: int) -> Column:
+        """Let the values decide what it holds, unless the user or the table says so; `first` is the first of them."""
+        turns = declared is None and self.kind in ("number", "category") and cells.kind != "category"
+        codes = turns and isinstance(cells.values[first], str) and cells[[first]].either().are_mostly_whole()
+        return replace(self, turns=turns, codes=codes)
 
     def encode(self, cells: Cells, learned: Mask, targets: Targets, out: Float, notices: Notices) -> Change:
         """Write a block to `out` (its columns only), and tell what learning from it changes."""
@@ -187,7 +200,7 @@ class Column:
 
     def state(self) -> dict[str, Any]:
         """Everything it is, as plain values and arrays."""
-        names = ("name", "kind", "width", "total", "count", "origin", "start", "birth", "turns")
+        names = ("name", "kind", "width", "total", "count", "origin", "start", "birth", "turns", "codes")
         values = self.values.state() if self.in_use else None
         return {name: getattr(self, name) for name in names} | {"values": values}
 
@@ -195,7 +208,7 @@ class Column:
     def from_state(cls, state: dict[str, Any], at: int, n_targets: int, limit: int, places: int) -> Column:
         """Go on where `state` was taken, in a table with so many columns of zeros and ones."""
         kind, width, in_use = state["kind"], int(state["width"]), state["values"] is not None
-        turns = bool(state.get("turns", False))  # not in files of version 0.2.0
+        turns = {name: bool(state.get(name, False)) for name in ("turns", "codes")}  # not in files of version 0.2.0
         if width not in (0, column_width(kind, n_targets), column_width(None, n_targets)):
             raise TableError(f"a column of width {width} cannot be a {kind}")
         if not in_use and kind is not None and (width or kind not in KINDS):
@@ -203,18 +216,13 @@ class Column:
         values = Values(n_targets, kind == "category", limit)
         if not in_use:
             birth = int(state.get("birth", 0))
-            return cls(state["name"], at, width, values, kind, waits=width == 0, birth=birth, turns=turns)
+            return cls(state["name"], at, width, values, kind, waits=width == 0, birth=birth, **turns)
         values = Values.from_state(state["values"], n_targets, kind == "category", limit, places)
         origin = None if state["origin"] is None else float(state["origin"])
         if origin is not None and (kind != "date" or not abs(origin) < MOST_DAYS):
             raise TableError(f"{origin} cannot be the first date of a {kind}")
         total, count, start = (float(state.get(name, 0.0)) for name in ("total", "count", "start"))
-        return cls(state["name"], at, width, values, kind, total, count, origin, start, turns=turns)
-
-
-def turns(kind: Kind | None, declared: Kind | None, cells: Cells) -> bool:
-    """Tell whether the values of a column decide what it holds, rather than the user or the table."""
-    return declared is None and kind in ("number", "category") and cells.kind != "category"
+        return cls(state["name"], at, width, values, kind, total, count, origin, start, **turns)
 
 
 def column_width(kind: Kind | None, n_targets: int) -> int:

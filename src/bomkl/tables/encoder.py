@@ -269,9 +269,9 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
 
     @property
     def hashed_columns(self) -> int:
-        """Columns of the table whose cells `encode_with_cells` gives, if one of them holds texts; otherwise 0."""
+        """Columns of the table whose cells `encode_with_cells` gives, if one holds texts or codes; otherwise 0."""
         check_is_fitted(self)
-        texts = any(column.kind == "category" for column in self._learned.columns if not column.waits)
+        texts = any(column.kind == "category" or column.codes for column in self._learned.columns if not column.waits)
         return len(self.hashed_names()) if texts else 0
 
     def hashed_names(self) -> list[Any]:
@@ -402,6 +402,12 @@ class TableEncoder(ShowsState, TransformerMixin, BaseEstimator):  # type: ignore
         rows, update = encoder.prepare(table, y, room=Room(len(y), weight=weight))
         encoder.apply(update)
         return encoder, EncodedRows(rows, update.cells), y, weight
+
+    def lays_out_otherwise(self, other: Self) -> bool:
+        """Tell whether the columns of numbers, what they hold or what is hashed differ from those of another one."""
+        return any(
+            getattr(self, name) != getattr(other, name) for name in ("n_features_out_", "kinds_", "hashed_columns")
+        )
 
     def settled(self) -> Self:
         """Make the encoder that keeps no rows and grows no more."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bomkl._support.limits import LARGEST, MOST_NEW_COLUMNS
 from bomkl._support.validation import nearest
 from bomkl.tables.cells import Cells, Kind
-from bomkl.tables.column import Change, Column, Mask, turns
+from bomkl.tables.column import Change, Column, Mask
 from bomkl.tables.early import FIRST_STAGE, OLDEST, EarlyRows, Room
 from bomkl.tables.encoded import Hashable, hashable
 from bomkl.tables.errors import TableError
@@ -88,9 +88,8 @@ class Learned:
             kind = types.get(name) or (None if missing else cells.kind_of(name, 0))
             if grows and table.sparse and kind is None:
                 continue  # blocks of rows and single rows must meet the same columns
-            turn = grows and turns(kind, types.get(name), cells)
-            column = Column.new(name, kind, TARGETS[target], max_values, waits=grows and kind is None, turns=turn)
-            columns.append(column)
+            column = Column.new(name, kind, TARGETS[target], max_values, waits=grows and kind is None)
+            columns.append(column.turning(types.get(name), cells, 0) if grows and kind else column)
             plain = plain and (column.waits or (kind in _NUMBERS and not missing))
         plain = plain and not all(column.waits for column in columns)  # plain numbers stay what they are
         early, names = EarlyRows() if grows else None, tuple(column.name for column in columns)
@@ -139,13 +138,15 @@ class Learned:
         """Whether columns have begun that it could take in, or hold something else than the first value told."""
         assert self.early is not None
         return any(map(self._may_take_in, self.columns)) or any(
-            column.kind_by(self.early.cells(column.name)) != column.kind for column in self.columns if column.in_use
+            not column.is_told_by(self.early.cells(column.name)) for column in self.columns if column.in_use
         )
 
     @property
     def is_plain(self) -> bool:
         """Whether rows of numbers stay what they are."""
-        return not self.one_hot.size and all(each.in_use and each.kind in _NUMBERS for each in self.columns)
+        return not self.one_hot.size and all(
+            each.in_use and each.kind in _NUMBERS and not each.codes for each in self.columns
+        )
 
     @property
     def width(self) -> int:

@@ -217,7 +217,7 @@ class AutoEstimator(FittedAttributes, InputRows, Pictures, BaseEstimator):  # ty
         stage = next_stage(seen - 1, int(self.budget)) if seen else 0
         if known and seen == stage and encoder.waits:
             self._encoder, X, y, weight = encoder.grown(WIDEST)
-            if (self._encoder.n_features_out_, self._encoder.kinds_) != (encoder.n_features_out_, encoder.kinds_):
+            if self._encoder.lays_out_otherwise(encoder):
                 self._learn_anew(X, y.astype(np.float64), weight)
             self._take_names()
         if not known or seen >= self.budget:
