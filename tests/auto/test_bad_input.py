@@ -127,9 +127,18 @@ def test_refused_parameters(kind, settings, message):
 def test_refused_loss_and_class_weight():
     with pytest.raises(ValueError, match=r"'loss' parameter of AutoMKLRegressor must be one of \['squared', 'huber'\]"):
         AutoMKLRegressor(loss="absolute").fit(X, Y)
-    for class_weight in ("even", np.ones(2), {0: -1.0}, {0: np.inf}, {0: np.nan}):
+    for class_weight in ("even", np.ones(2), {0: -1.0}, {0: np.inf}, {0: np.nan}, {0: None}, {9: -1.0}):
         with pytest.raises(ValueError, match=r"'class_weight' parameter of AutoMKLClassifier must be"):
             AutoMKLClassifier(class_weight=class_weight).fit(X, Y)
+
+
+def test_weights_of_classes_that_do_not_come():
+    slip = AutoMKLClassifier(class_weight={9: 2.0}, random_state=0)
+    with pytest.raises(ValueError, match=r"The classes, .* are not in class_weight"):  # scikit-learn's rule and words
+        slip.fit(X, Y)
+    assert slip.partial_fit(X, Y).n_seen_ == len(Y)  # it may still come
+    with pytest.warns(UserWarning, match="only one class"):
+        AutoMKLClassifier(class_weight="balanced").fit(X, Y, sample_weight=(Y[0] == Y).astype(float))
 
 
 @pytest.mark.parametrize(("y", "key"), [(Y, "1"), (Y.astype(str), 1)])

@@ -276,10 +276,10 @@ def check_count(owner: str, name: str, value: Any, largest: int = 2**31 - 1) -> 
         raise parameter_error(owner, name, f"an int of at most {largest}", value)
 
 
-def check_class_weights(owner: str, class_weight: Any, weights: Iterable[float]) -> None:
-    """Refuse weights of classes that are not finite or below zero."""
-    for weight in weights:
-        if not (math.isfinite(weight) and weight >= 0):
+def check_class_weights(owner: str, class_weight: dict[Any, Any]) -> None:
+    """Refuse weights of classes that are not finite numbers, or below zero."""
+    for weight in class_weight.values():
+        if not (isinstance(weight, Real) and 0 <= float(weight) < math.inf):
             raise parameter_error(owner, "class_weight", "finite numbers >= 0", class_weight)
 
 

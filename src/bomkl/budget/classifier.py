@@ -284,8 +284,9 @@ class BudgetMKLClassifier(OnlineClassifier, EngineEstimator):
                 "class_weight='balanced' needs all labels beforehand and works with fit only. "
                 "Pass a dict of weights instead."
             )
+        if isinstance(given, dict):
+            check_class_weights(owner, given)
         by_class: Float = compute_class_weight(given, classes=self.classes_, y=y)
-        check_class_weights(owner, given, by_class)
         weights: Float = self._sample_weights(X, sample_weight) * by_class[indices]
         if (weights > LARGEST_WEIGHT).any():
             raise parameter_error(

@@ -86,14 +86,16 @@ class ClassLearning(AutoEstimator):
     def _class_weights(self, y: NDArray[Any], labels: NDArray[Any], whole_set: bool) -> Float | None:
         if self.class_weight is None:
             return None
+        y = y[np.isin(y, labels)]  # rows of weight zero may have others
         if isinstance(self.class_weight, dict):
             known: list[Any] = labels.tolist()
             if any(isinstance(key, str) != isinstance(label, str) for key in self.class_weight for label in known[:1]):
                 rule = f"a dict whose keys are labels such as {known[0]!r}"
                 raise parameter_error(type(self).__name__, "class_weight", rule, self.class_weight)
-            weights = np.array([float(self.class_weight.get(label, 1.0)) for label in known])
-            check_class_weights(type(self).__name__, self.class_weight, weights)
-            return weights
+            check_class_weights(type(self).__name__, self.class_weight)
+            if whole_set:  # all labels are there: a class that is none of them may be a slip
+                compute_class_weight(self.class_weight, classes=labels, y=y)
+            return np.array([float(self.class_weight.get(label, 1.0)) for label in known])
         if not (isinstance(self.class_weight, str) and self.class_weight == "balanced"):
             raise parameter_error(type(self).__name__, "class_weight", "None, 'balanced' or a dict", self.class_weight)
         if not whole_set:
