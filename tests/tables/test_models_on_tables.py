@@ -142,6 +142,22 @@ def test_frames_with_some_sparse_columns_are_tables(kind):
     np.testing.assert_array_equal(found, expected)
 
 
+@ALL
+def test_sparse_columns_that_leave_out_gaps_or_have_no_common_type_are_a_table(kind):
+    model, X, y = fitted(kind)
+    plain = pd.DataFrame({"size": X["size"].fillna(0.0), "flag": np.arange(len(X)) % 3 == 0})
+    expected = model.fit(plain, y).predict(plain)
+    sparse = plain.astype({"size": pd.SparseDtype(float, np.nan), "flag": pd.SparseDtype(bool, False)})
+    np.testing.assert_array_equal(model.fit(sparse, y).predict(sparse), expected)
+
+
+@ALL
+def test_columns_of_one_name_are_refused(kind):
+    model, X, y = fitted(kind)
+    with pytest.raises(TableError, match="The column 'size' is there twice"):
+        model.fit(X[["size", "size"]], y)
+
+
 def test_a_table_that_is_not_in_memory_is_refused_with_advice():
     pl = pytest.importorskip("polars")
     with pytest.raises(ValueError, match=r"Got LazyFrame; pass what its collect\(\) gives"):

@@ -47,9 +47,9 @@ class TableRows:
                     f"{list(encoder.kinds_)}. Got {type(X).__name__} instead."
                 )
             return None
+        table = read_table(X)
         if first and (hasattr(X, "iloc") or hasattr(X, "get_columns")):
             validate_data(self, X, skip_check_array=True)  # names that are mixed with numbers
-        table = read_table(X)
         if not table.n_rows or not (table.columns or (table.sparse and not first)):
             raise ValueError(f"Found a table of shape {table.shape}, while at least 1 row and 1 column are required.")
         if first:
@@ -189,5 +189,9 @@ class TableRows:
 
 
 def _is_sparse_frame(X: Any) -> bool:
+    """Tell whether all columns leave out their zeros, as those of a sparse matrix do."""
     dtypes = X.dtypes if hasattr(X, "iloc") and hasattr(X, "columns") else ()
-    return len(dtypes) > 0 and all(str(dtype).startswith("Sparse") for dtype in dtypes)
+    if not all(str(dtype).startswith("Sparse") and dtype.fill_value == 0 for dtype in dtypes):
+        return False
+    kinds = {dtype.kind for dtype in dtypes}
+    return len(kinds) > 0 and (kinds <= set("iuf") or kinds == {"b"})  # others have no type in common
