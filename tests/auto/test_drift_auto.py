@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 from tests.slow import slow_but
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, modelfile
-from bomkl.auto.drift.events import NEW_MODEL, expert_names
+from bomkl.auto.drift.events import NEW_MODEL, drift_events, expert_names
 
 N, BUDGET = 1200, 60
 RNG = np.random.default_rng(7)
@@ -103,6 +103,23 @@ def test_where_nothing_drifts_they_sleep_and_cost_no_mistakes():
     assert models["auto"].mistakes_ <= models[None].mistakes_ + 15
     assert models["auto"].drift_ == []
     assert not models["auto"]._learner.leader.drift.awake
+
+
+@pytest.mark.parametrize(
+    ("weights", "events"),
+    [
+        ((0.2, 0.5, 0.1, 0.2), 1),
+        ((0.7, 0.2, 0.0, 0.1), 0),  # experts help a little
+        ((0.1, 0.3, 0.2, 0.4), 0),  # those that never forget help most
+    ],
+)
+def test_experts_that_may_be_better_at_any_time_are_no_gradual_change(weights, events):
+    found = np.zeros(10)
+    names = ("model", "recent labels", "nearest of all rows", "mixture")
+    found[[expert_names(False).index(name) for name in names]] = weights
+    event = {"row": 9, "sudden": False, "strength": 7.6, "weights": found, "restarted": False, "shifts": np.zeros(1)}
+    assert len(drift_events([event], False, ["a"])) == events
+    assert len(drift_events([event | {"sudden": True}], False, ["a"])) == 1
 
 
 @pytest.mark.parametrize("seed", [2, 3, 5])

@@ -12,8 +12,11 @@ GROUPS = ("forget 0.97", "forget 0.999", "forget 0.99")  # see DriftExperts in t
 NEAREST = ("nearest of the last 200 rows", "nearest of the last rows", "nearest of all rows")
 LABELS = ("last label", "recent labels")
 TARGETS = ("last target", "recent targets", "targets of late")
+MIXTURE = "mixture"
+FOREVER = (NEAREST[-1], MIXTURE)  # what helps beside the model where nothing changes, too
 NEW_MODEL = "new model"  # has begun with the change, and taken over (`challenged.py`)
 _COLUMNS = 5  # that changed most
+_LEAST_WEIGHT = 0.5  # of the experts beside the model, for a gradual change to be one
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class DriftEvent:
     row : int
         Number of rows learned when it was noticed.
     sudden : bool
-        True if the loss rose; False if experts of the last rows became better than the model that never forgets.
+        True if the loss rose; False if experts that forget became better than the model that never does.
     strength : float
         By how much: in standard errors if the loss rose, else the natural logarithm of the evidence.
     experts : dict of str to float
@@ -60,11 +63,15 @@ class DriftEvent:
 
 def expert_names(regression: bool) -> list[str]:
     """Names of the experts, in the order of the combination."""
-    return ["model", *GROUPS, *NEAREST, *(TARGETS if regression else LABELS), "mixture"]
+    return ["model", *GROUPS, *NEAREST, *(TARGETS if regression else LABELS), MIXTURE]
 
 
 def drift_events(found: list[dict[str, Any]], regression: bool, columns: Sequence[Any]) -> list[DriftEvent]:
-    """Events as the core has them; `columns` says what each column of the learner belongs to."""
+    """Events as the core has them; `columns` says what each column of the learner belongs to.
+
+    Where the loss did not rise, experts that became a little better than the model are no change of the stream, nor
+    those that may be better at any time, such as the rows nearest of all: those that forget must outweigh them.
+    """
     names = expert_names(regression)
     events = []
     for each in found:
@@ -74,6 +81,9 @@ def drift_events(found: list[dict[str, Any]], regression: bool, columns: Sequenc
                 shifts[column] = shift
         most = sorted(shifts, key=lambda column: -abs(shifts[column]))[:_COLUMNS]
         weights = dict(zip(names, np.round(each["weights"], 6).tolist(), strict=True))
+        experts = 1 - weights["model"]
+        if not each["sudden"] and experts < max(_LEAST_WEIGHT, 2 * sum(weights[name] for name in FOREVER)):
+            continue
         if each["restarted"]:
             weights = {NEW_MODEL: 1.0}
         events.append(
