@@ -17,7 +17,7 @@ from scipy.spatial.distance import cdist, pdist
 from bomkl.auto.features.geometry import Float, varying_columns
 from bomkl.kernels import Gaussian, Kernel, Laplacian, Polynomial
 
-_PAIRS_OF = 500  # rows whose distances stand for all
+_PAIRS_OF = 250  # rows whose distances stand for all
 
 
 class PoolKernel:

@@ -16,7 +16,7 @@ from bomkl.auto.features.pool_kernels import POOL_KERNELS
 from bomkl.auto.gpu.errors import on_device
 from bomkl.auto.gpu.model import DeviceFeatures, fetched, means, pulls_and_curvature, tensor
 from bomkl.auto.gpu.pivots import pivoted_cholesky
-from bomkl.auto.rows.fit import LEAST_CURVATURE, ROUNDS, SMALL_NEWTON_STEP, SMALL_STEP, Steps, step_length
+from bomkl.auto.rows.fit import LEAST_CURVATURE, FitRounds, Steps, step_length
 from bomkl.auto.task import Task
 
 _MANY = 1024  # landmarks from which on choosing among them takes less time on the device
@@ -83,22 +83,22 @@ class DeviceFitting:
         targets, counted = tensor(y, self._device, torch.float64), tensor(weight, self._device, torch.float64)
         double = F.double()
         w = torch.zeros((F.shape[1], targets.shape[1]), dtype=torch.float64, device=self._device)
-        small = SMALL_NEWTON_STEP if task is Task.BINARY else SMALL_STEP
-        for _ in range(1 if task is Task.SQUARED else ROUNDS):
+        rounds = FitRounds(task)
+        for anew in rounds:
             f = double @ w
             pull, h = pulls_and_curvature(f, targets, task)
             if task is Task.MULTICLASS:  # twice the largest p (1 - p) bounds the Hessian of the softmax
                 p = means(f, task)
                 h = 2 * (p * (1 - p)).amax(dim=1).clamp_min(LEAST_CURVATURE)
-            information, factor = _information(F, double, counted * h, ridge)
+            if anew:
+                information, factor = _information(F, double, counted * h, ridge)
             step = torch.cholesky_solve(double.T @ (counted[:, None] * pull) - ridge * w, factor)
-            if task is Task.BINARY:
+            if not task.is_regression:
                 scores, change = (each.cpu().numpy() for each in (f, double @ step))
-                penalty = [ridge * float((each * step).sum()) for each in (w, step)]
-                step *= step_length(scores, change, y, weight, *penalty)
+                penalty = ridge * float((w * step).sum()), ridge * float((step * step).sum())
+                step *= step_length(scores, change, y, weight, *penalty, task)
             w = w + step
-            if float(step.abs().max()) < small:
-                break
+            rounds.took(float(step.abs().max()))
         return w, information
 
 

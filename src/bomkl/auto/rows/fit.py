@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,9 +12,8 @@ from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from bomkl.auto.features.geometry import Float
 from bomkl.auto.task import HUBER, Task
 
-ROUNDS = 30
-SMALL_STEP = 1e-3
-SMALL_NEWTON_STEP = 0.03  # of the exact Newton method, which squares its error with every step
+_MOST_ROUNDS = {Task.SQUARED: 1, Task.BINARY: 8, Task.MULTICLASS: 8, Task.HUBER: 30}
+_SMALL_STEP = {Task.SQUARED: 0.0, Task.BINARY: 0.3, Task.MULTICLASS: 1e-2, Task.HUBER: 1e-3}  # after it comes the last
 LEAST_CURVATURE = 1e-5
 _SEARCH, _LONGEST, _CLOSE = 12, 8.0, 0.02  # of the length of a step: rounds, the largest, and a small relative change
 
@@ -45,10 +44,32 @@ def finished(steps: Steps[T]) -> T:
             return result
 
 
+class FitRounds:
+    """The rounds of a fit: iterating tells for each whether it needs the Hessian of where it is; `took` ends it.
+
+    A Hessian takes most of the time of a round. For classes two do, of the first round and of the last, whose search
+    along the step makes up for a Hessian that is somewhat off. The weights of Huber's loss change too much for that.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._close = False
+
+    def __iter__(self) -> Iterator[bool]:
+        most = _MOST_ROUNDS[self._task]
+        for i in range(most):
+            last = self._close or i == most - 1
+            yield i == 0 or last or self._task is Task.HUBER
+            if last:
+                return
+
+    def took(self, largest: float) -> None:
+        """Take note of the largest number of a step."""
+        self._close = largest < _SMALL_STEP[self._task]
+
+
 def ridge_fit_steps(F: Float, y: Float, weight: Float, ridge: float, task: Task) -> Steps[tuple[Float, Float]]:
     """Posterior mean (r, outputs) and covariance (r, r) of ridge regression under the loss of a task.
-
-    All steps take about the same time.
 
     Examples
     --------
@@ -57,18 +78,19 @@ def ridge_fit_steps(F: Float, y: Float, weight: Float, ridge: float, task: Task)
     (np.float64(3.0), np.float64(0.25))
     """
     w, f = np.zeros((F.shape[1], y.shape[1])), np.zeros(y.shape)
-    small = SMALL_NEWTON_STEP if task is Task.BINARY else SMALL_STEP
-    single = F.astype(np.float32)
-    for _ in range(1 if task is Task.SQUARED else ROUNDS):
+    single, rounds = F.astype(np.float32), FitRounds(task)
+    for anew in rounds:
         pull, curvature = _pull_and_curvature(y, fitted_means(f, task), task)
-        factor = _cholesky(F, single, weight * curvature, ridge)
+        if anew:
+            factor = _cholesky(F, single, weight * curvature, ridge)
         step, _ = dpotrs(factor, F.T @ (weight[:, None] * pull) - ridge * w, lower=1)
-        if task is Task.BINARY:
-            step *= step_length(f, F @ step, y, weight, ridge * float((w * step).sum()), ridge * float((step**2).sum()))
-        w += step
-        if np.abs(step).max() < small:
-            break
-        f = F @ w
+        change = F @ step
+        if not task.is_regression:
+            penalty = ridge * float((w * step).sum()), ridge * float((step**2).sum())
+            length = step_length(f, change, y, weight, *penalty, task)
+            step, change = length * step, length * change
+        w, f = w + step, f + change
+        rounds.took(np.abs(step).max())
         yield
     lower, _ = dpotri(factor, lower=1)
     covariance = lower + lower.T  # what is above the diagonal of the factor is zero, and stays so
@@ -76,8 +98,8 @@ def ridge_fit_steps(F: Float, y: Float, weight: Float, ridge: float, task: Task)
     return w, covariance
 
 
-def step_length(f: Float, g: Float, y: Float, weight: Float, slope: float, curvature: float) -> float:
-    """How many steps long a step of Newton's method is best: where the loss of f + length g is least.
+def step_length(f: Float, g: Float, y: Float, weight: Float, slope: float, curvature: float, task: Task) -> float:
+    """How many steps long a step is best: where the loss of classes at the scores f + length g is least.
 
     The slope and the curvature are those of the penalty along the step. Where classes are nearly apart, scores go far
     from zero, and steps take them there by about one each. A search along a step costs next to nothing.
@@ -85,12 +107,14 @@ def step_length(f: Float, g: Float, y: Float, weight: Float, slope: float, curva
     length, low, high = 1.0, 0.0, _LONGEST
     if not curvature > 0:  # a step of zero, as from rows that cancel each other out
         return length
+    aim = (y * g).sum(axis=1)
     for _ in range(_SEARCH):
-        p = fitted_means(f + length * g, Task.BINARY)
-        rise = float(weight @ ((p - y) * g)[:, 0]) + slope + length * curvature
+        p = fitted_means(f + length * g, task)
+        mean = (p * g).sum(axis=1)
+        rise = float(weight @ (mean - aim)) + slope + length * curvature
         low, high = (length, high) if rise < 0 else (low, length)
         before = length
-        length -= rise / (float(weight @ (p * (1 - p) * g * g)[:, 0]) + curvature)
+        length -= rise / (float(weight @ ((p * g * g).sum(axis=1) - mean**2)) + curvature)
         if not low < length < high:
             length = (low + high) / 2
         if abs(length - before) < _CLOSE * length:
