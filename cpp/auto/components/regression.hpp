@@ -143,11 +143,24 @@ public:
     // Means with every row learned, (outputs, width).
     const std::vector<double>& means() const {
         if (!means_) {
-            auto made = std::make_shared<std::vector<double>>(outputs_ * width());
-            current_means(arrays(), open_, made->data());
+            auto made = std::make_shared<Means>();
+            made->of_features.resize(outputs_ * width());
+            current_means(arrays(), open_, made->of_features.data());
             means_ = std::move(made);
         }
-        return *means_;
+        return means_->of_features;
+    }
+
+    // The same made into weights of what the features are made from: `fold` turns the means of an output into n weights.
+    template <class Fold>
+    const std::vector<double>& folded_means(std::size_t n, const Fold& fold) const {
+        means();
+        std::vector<double>& folded = means_->folded;
+        if (folded.empty()) {
+            folded.resize(outputs_ * n);
+            for (int k = 0; k < outputs_; ++k) fold(means_->of_features.data() + k * width(), folded.data() + k * n);
+        }
+        return folded;
     }
 
     // Makes the rows of the open block part of the posterior.
@@ -193,6 +206,10 @@ private:
               V(rows.size()), M(kBlock * kBlock), c(kBlock), a(std::size_t(kBlock) * outputs) {}
         Buffer<float> rows, U, V;
         std::vector<double> M, c, a;
+    };
+
+    struct Means {
+        std::vector<double> of_features, folded;
     };
 
     void own_posterior() {
@@ -274,7 +291,7 @@ private:
     std::shared_ptr<Posterior> posterior_;
     std::shared_ptr<Block> block_;
     mutable std::shared_ptr<Buffer<float>> lines_;
-    mutable std::shared_ptr<const std::vector<double>> means_;
+    mutable std::shared_ptr<Means> means_;  // never changes once made, but that the folded ones come later
     mutable std::array<double, kBlock> column_{};  // x_s P_s x of the row scored last
     int rank_, tiles_, outputs_, open_ = 0;
     std::array<double, 2> trace_;  // the largest that forgetting may bring the covariance to, and that as of the last row

@@ -35,12 +35,11 @@ inline std::vector<Depths> depths(const KernelMap& map) {
     return found;
 }
 
-// Features of n rows, n at most kBlock; values has room for (n, 64 * landmark_tiles).
-inline void block_features(const Primitives<float>& with, const KernelMap& map, const std::vector<Depths>& depths,
-                           const float* x, int n, float* values, float* out) {
-    const std::size_t width = std::size_t(map.rank_tiles) * kTile, values_width = std::size_t(map.landmark_tiles) * kTile;
-    map.values(with, map, x, n, values);
-    for (int q = 0; q < map.rank_tiles; ++q) {
+// Features of n rows, n at most kBlock, from their kernel values; of the later tiles only those that are wanted.
+inline void whitened(const Primitives<float>& with, const KernelMap& map, const std::vector<Depths>& depths,
+                     const float* values, int n, int tiles, float* out) {
+    const std::size_t width = std::size_t(map.rank_tiles) * kTile, values_width = map.values_width();
+    for (int q = 0; q < tiles; ++q) {
         const float* tile = map.whiten + std::size_t(q) * map.n_landmarks * kTile;
         if (n == 1)
             with.inner_depths(values, tile, depths[q].data(), out + q * kTile);
@@ -49,6 +48,27 @@ inline void block_features(const Primitives<float>& with, const KernelMap& map, 
                      out + q * kTile, width);
     }
     for (int t = 0; t < n; ++t) out[t * width + map.rank] = 1.0f;
+}
+
+// What kernel values are multiplied with to give a score: the features are linear in them, and the score in the features.
+inline void weights_of_values(const KernelMap& map, const std::vector<Depths>& depths, const double* w, double* out) {
+    std::fill_n(out, map.n_landmarks, 0.0);
+    for (int q = 0; q < map.rank_tiles; ++q) {
+        const float* tile = map.whiten + std::size_t(q) * map.n_landmarks * kTile;
+        const int rows = *std::max_element(depths[q].begin(), depths[q].end());
+        for (int j = 0; j < rows; ++j) {
+            double lane[8] = {};  // sums that stay in registers
+            for (int i = 0; i < kTile; ++i) lane[i % 8] += double(tile[std::size_t(j) * kTile + i]) * w[q * kTile + i];
+            out[j] += ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
+        }
+    }
+}
+
+// Likewise from the rows themselves; values has room for (n, 64 * landmark_tiles).
+inline void block_features(const Primitives<float>& with, const KernelMap& map, const std::vector<Depths>& depths,
+                           const float* x, int n, float* values, float* out) {
+    map.values(with, map, x, n, values);
+    whitened(with, map, depths, values, n, map.rank_tiles, out);
 }
 
 inline void kernel_features(const Primitives<float>& with, const KernelMap& map, const std::vector<Depths>& found,

@@ -50,6 +50,20 @@ struct NewtonPart {
     std::shared_ptr<Regression> regression;
     std::optional<Curve> curve;  // of the targets it learns
     double forget;
+
+    // Weights (outputs, landmarks) that make scores of kernel values.
+    const std::vector<double>& weights_of_values() const {
+        const KernelMap& map = features->map;
+        return regression->folded_means(map.n_landmarks, [&](const double* w, double* out) {
+            automatic::weights_of_values(map, features->depths, w, out);
+        });
+    }
+
+    // Makes what scoring reads.
+    void prepare() const {
+        regression->means();
+        if (features->view >= 0) weights_of_values();
+    }
 };
 
 using Part = std::variant<NewtonPart, std::shared_ptr<const Boosted>, std::shared_ptr<OnlineForest>>;
@@ -93,11 +107,7 @@ public:
     void features(const Primitives<float>& with, const FeatureMap& f, std::size_t begin, int n, std::vector<float>& values,
                   float* out) const {
         const std::size_t d = std::size_t(g_.columns.columns), width = f.width();
-        if (f.view >= 0) {
-            values.resize(std::size_t(n) * f.map.landmark_tiles * kTile);
-            block_features(with, f.map, f.depths, views_[f.view].data() + begin * f.map.features, n, values.data(), out);
-            return;
-        }
+        if (f.view >= 0) return whitened(with, f.map, f.depths, kernel_values(with, f, begin, n, values), n, f.map.rank_tiles, out);
         for (int t = 0; t < n; ++t) {
             float* row = out + t * width;
             const float *plain = views_[standard].data() + (begin + t) * d, *scores = views_[normal].data() + (begin + t) * d;
@@ -108,6 +118,14 @@ public:
             row[f.rank - 1] = 1.0f;
             std::fill(row + f.rank, row + width, 0.0f);
         }
+    }
+
+    // Kernel values of n rows from `begin` on, n at most 64: (n, values_width).
+    const float* kernel_values(const Primitives<float>& with, const FeatureMap& f, std::size_t begin, int n,
+                               std::vector<float>& values) const {
+        values.resize(n * f.map.values_width());
+        f.map.values(with, f.map, views_[f.view].data() + begin * f.map.features, n, values.data());
+        return values.data();
     }
 
     const std::uint8_t* codes() const { return codes_.data(); }

@@ -107,7 +107,7 @@ public:
     // Makes what `score` reads, which several threads may then do at the same time.
     void prepare() const {
         for (const Part& part : parts_)
-            if (const auto* newton = std::get_if<NewtonPart>(&part)) newton->regression->means();
+            if (const auto* newton = std::get_if<NewtonPart>(&part)) newton->prepare();
         if (drift_) drift_->prepare();
     }
 
@@ -335,14 +335,7 @@ private:
         for (std::size_t i = 0; i < m; ++i) {
             double* scores = scratch.scores.data();
             if (const auto* newton = std::get_if<NewtonPart>(&parts_[i])) {
-                const Regression& regression = *newton->regression;
-                const float* F = features_of(with, *newton, views, 0, int(n), scratch);
-                if (first) keep(F, n, newton->features->width(), 0, first->parts[i]);
-                const std::vector<double>& means = regression.means();
-                for (std::size_t t = 0; t < n; ++t)
-                    for (int k = 0; k < outputs_; ++k)
-                        scores[t * outputs_ + k] =
-                            with.dot(F + t * regression.width(), means.data() + k * regression.width(), regression.rank());
+                score_newton(with, *newton, views, n, scratch, scores, first ? &first->parts[i] : nullptr);
                 if (newton->curve)
                     for (std::size_t t = 0; t < n; ++t) scores[t] = straightened(*newton->curve, scores[t]);
             } else {
@@ -350,6 +343,32 @@ private:
             }
             for (std::size_t t = 0; t < n; ++t) std::copy_n(scores + t * outputs_, outputs_, S + (t * m + i) * outputs_);
         }
+    }
+
+    // Scores of n rows by a regression, n at most 64. Weights of the kernel values save most of making features.
+    void score_newton(const Primitives<float>& with, const NewtonPart& part, const BlockViews& views, std::size_t n,
+                      Scratch& scratch, double* scores, FirstFeatures::Of* first) const {
+        const FeatureMap& features = *part.features;
+        const std::vector<double>& means = part.regression->means();
+        const bool kernel = features.view >= 0;
+        const float* F = kernel ? views.kernel_values(with, features, 0, int(n), scratch.values)
+                                : features_of(with, part, views, 0, int(n), scratch);
+        const std::size_t stride = kernel ? features.map.values_width() : features.width();
+        const std::size_t used = kernel ? features.map.n_landmarks : features.rank, width = kernel ? used : stride;
+        const std::vector<double>& w = kernel ? part.weights_of_values() : means;
+        for (std::size_t t = 0; t < n; ++t)
+            for (int k = 0; k < outputs_; ++k) {
+                const double constant = kernel ? means[k * features.width() + features.rank - 1] : 0.0;
+                scores[t * outputs_ + k] = constant + with.dot(F + t * stride, w.data() + k * width, used);
+            }
+        if (!first || first->kept == 0) return;
+        if (kernel) {
+            const int tiles = (first->kept + kTile - 1) / kTile;
+            scratch.features.at_least(n * features.width());
+            whitened(with, features.map, features.depths, F, int(n), tiles, scratch.features.data());
+            F = scratch.features.data();
+        }
+        keep(F, n, features.width(), 0, *first);
     }
 
     void score_block(const Primitives<float>& with, const double* X, std::size_t n, Scratch& scratch, double* out) const {
