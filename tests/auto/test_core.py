@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from bomkl import _core
+from bomkl import AutoMKLClassifier, _core
 from bomkl.auto.components.combination import Combination
 from bomkl.auto.components.newton import fitted_regression
 from bomkl.auto.constants import SHARE
@@ -19,6 +19,7 @@ from bomkl.auto.features.pool_kernels import (
     squared_distances,
 )
 from bomkl.auto.rows.fit import finished, ridge_fit_steps, softmax
+from bomkl.auto.rows.row_learner import RowLearner
 from bomkl.auto.task import Task
 
 
@@ -201,6 +202,24 @@ def test_combination_follows_its_definition():
             w[j] += P[j] @ ((y[t] - q) * s)
     np.testing.assert_allclose(combination.stack_w, w, rtol=1e-6, atol=1e-9)
     np.testing.assert_array_equal(combination.error_sum, (np.where(y[:, None] > 0, S, -S) <= 0).sum(axis=0))
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_weights_of_kernel_values_score_as_features_do(classes):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 5))
+    y = np.digitize(X[:, 0] * X[:, 1], [-0.3, 0.3][: classes - 1])
+    model = AutoMKLClassifier(budget=50, trees=False, drift=None, random_state=0).partial_fit(X[:250], y[:250])
+    for rows in (slice(250, 251), slice(251, 300)):  # what was made of the means must not outlive them
+        model.partial_fit(X[rows], y[rows])
+        learner = model._learner
+        while not isinstance(learner, RowLearner):
+            learner = learner.inner
+        parts = learner._assembled().score_parts(X[:70])
+        for i, component in enumerate(learner.components):
+            scores = component.scorer()(learner.views(X[:70]))
+            np.testing.assert_allclose(parts[:, i], scores.reshape(70, -1), rtol=1e-4, atol=1e-4)
+        np.testing.assert_array_equal(learner._assembled().score_parts(X[3:4]), parts[3:4])
 
 
 def test_dropping_a_component_conditions_the_stacks():
