@@ -291,7 +291,7 @@ private:
     std::shared_ptr<Posterior> posterior_;
     std::shared_ptr<Block> block_;
     mutable std::shared_ptr<Buffer<float>> lines_;
-    mutable std::shared_ptr<Means> means_;  // never changes once made, but that the folded ones come later
+    mutable std::shared_ptr<Means> means_;         // never changes once made, but that the folded ones come later
     mutable std::array<double, kBlock> column_{};  // x_s P_s x of the row scored last
     int rank_, tiles_, outputs_, open_ = 0;
     std::array<double, 2> trace_;  // the largest that forgetting may bring the covariance to, and that as of the last row

@@ -107,7 +107,8 @@ public:
     void features(const Primitives<float>& with, const FeatureMap& f, std::size_t begin, int n, std::vector<float>& values,
                   float* out) const {
         const std::size_t d = std::size_t(g_.columns.columns), width = f.width();
-        if (f.view >= 0) return whitened(with, f.map, f.depths, kernel_values(with, f, begin, n, values), n, f.map.rank_tiles, out);
+        if (f.view >= 0)
+            return whitened(with, f.map, f.depths, kernel_values(with, f, begin, n, values), n, f.map.rank_tiles, out);
         for (int t = 0; t < n; ++t) {
             float* row = out + t * width;
             const float *plain = views_[standard].data() + (begin + t) * d, *scores = views_[normal].data() + (begin + t) * d;

@@ -34,9 +34,10 @@ PAIRS = 16  # most rows of a window in which the value of a column is passed on
 FIRST = 32  # rows before the first window
 MOST_AT_ONCE = 1024  # predictions with changed rows in a window; if all columns would take more, they take turns
 KEPT_WINDOWS = 4  # whose rows are kept, as a sample of the stream
-# Predictions for measuring, for each row learned. They take about a tenth of the time of learning from a row, and until
-# the budget is full, rebuilding makes learning several times as slow.
-_PACE, _FIRST_PACE = 0.4, 3.0
+# Predictions for measuring, for each row learned. Until the budget is full, rebuilding makes learning several times as
+# slow as later. A part of what that allows is saved for the rows that come next, when the model knows more.
+_FIRST_PACE, _NEXT_PACE, _PACE = 2.5, 1.25, 0.4
+_NEXT = 4  # times the budget up to which a window is followed at the second pace
 _MOST_WINDOWS = 64  # in as many rows as there were before: on a long stream, more would tell little more
 
 
@@ -102,7 +103,8 @@ class Importance:
         y, weight = np.concatenate(window.y), np.concatenate(window.weight)
         predicted = self._measure(window.model, rows, y, weight, mixer(), run)
         self._keep(copied(rows) if whole else rows, learner.settings.seed)
-        pace = _FIRST_PACE if self.next < learner.settings.budget else _PACE
+        budget = learner.settings.budget
+        pace = _FIRST_PACE if self.next < budget else _NEXT_PACE if self.next < _NEXT * budget else _PACE
         self.next += max(WINDOW, int(predicted / pace), self.next // _MOST_WINDOWS)
         self.windows += 1
         self.open = None

@@ -55,9 +55,10 @@ class RowMixer:
         `rows`: rows as the learner takes them. `source` (n_mixed, n_columns): the row that each column of each new row
         comes from.
         """
+        of_places = np.take(source, self._of_places, axis=1)  # in C order, which what it picks then has, too
         if not isinstance(rows, EncodedRows):
-            return np.take_along_axis(np.asarray(rows), source[:, self._of_places], axis=0)
-        numbers = np.take_along_axis(rows.numbers, source[:, self._of_places], axis=0)
+            return np.take_along_axis(np.asarray(rows), of_places, axis=0)
+        numbers = np.take_along_axis(rows.numbers, of_places, axis=0)
         cells = [
             (kind, None if values is None else taken(values, source[:, column]))
             for (kind, values), column in zip(rows.cells, self._of_cells, strict=True)
