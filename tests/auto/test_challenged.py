@@ -208,3 +208,10 @@ def test_the_change_that_a_challenger_began_with_is_the_one_that_is_marked(monke
     one.challenger = one.inner.fork()
     one._take_over(50, 30)
     assert [event["restarted"] for event in one.past] == [True, False]
+
+
+def test_a_challenger_far_behind_goes_at_once():
+    learner, y = layer(learned("two", [1500])[0]), np.ones(100)
+    sure, unsure = np.full((100, 1), 5.0), np.zeros((100, 1))  # each row costs the unsure one about .69 nats more
+    learner.age, learner.losses = 0, np.zeros(2)
+    assert learner._judge(sure, unsure, y, np.ones(100), 0) == (14, False)

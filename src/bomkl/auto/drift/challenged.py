@@ -2,8 +2,9 @@
 
 The experts of the learner within follow most changes. Where all is new at once, a learner that starts from nothing is
 better. So one begins with the rows since a sudden change, learns beside the other, and takes its place once it has lost
-clearly less; a challenger that has not won after some rows goes. Each that lost makes the next one rarer, and it must
-win by more and sooner: it costs as much as the learner within. Predictions are those of the learner within.
+clearly less; a challenger that falls far behind goes, as does one that has not won after some rows. Each that lost
+makes the next one rarer, and it must win by more and sooner: it costs as much as the learner within. Predictions are
+those of the learner within.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from bomkl.auto.rows.row_learner import RowLearner
 from bomkl.auto.saved import Saved, State
 
 WIN = 3.0  # nats by which a challenger must beat the learner within; as many more for each that lost before
+_HOPELESS = 9.0  # nats of classes behind, from which none won on any stream tried; the errors of numbers vary too much
 _HALVED = 3  # how often the rows that a challenger has for that, PATIENCE, are halved: after each that lost
 REST = 1000  # rows without a challenger after the first that lost; twice as many after each further one
 _AT_ONCE = 1024  # rows learned from at a time
@@ -157,11 +159,12 @@ class ChallengedLearner(Layer):
         both = [count * self.task.losses(scores[at:], y[at:]) for scores in (out, rival)]
         sums = np.cumsum(np.vstack([self.losses, np.stack(both, axis=1)]), axis=0)[1:]
         ages = self.age + np.arange(1, len(sums) + 1)
-        ahead = sums[:, 0] - sums[:, 1]
+        ahead, hopeless = sums[:, 0] - sums[:, 1], -_HOPELESS
         if self.task.is_regression:  # in units of the squared error, half of which is a nat
+            hopeless = -np.inf
             ahead = np.divide(ages * ahead, 2 * sums[:, 0], out=np.zeros_like(ahead), where=sums[:, 0] > 0)
         win, patience = WIN * (1 + self.lost), PATIENCE >> min(self.lost, _HALVED)
-        decided = np.flatnonzero((ahead > win) | (ages >= patience))
+        decided = np.flatnonzero((ahead > win) | (ahead < hopeless) | (ages >= patience))
         if not len(decided):
             self.losses, self.age = sums[-1], int(ages[-1])
             return at + len(sums), None
