@@ -38,11 +38,11 @@ void bind_matmul(In<float, 2> a, In<float, 3> packed, InOut<float, 2> out) {
 void bind_normal_scores(In<double, 2> x, In<double, 2> sorted, In<double, 1> table, In<double, 1> mean, In<double, 1> deviation,
                         InOut<float, 2> out) {
     const std::size_t d = x.shape(1);
-    require(sorted.shape(0) == d && table.size() == 2 * sorted.shape(1) + 1 && mean.size() == d && deviation.size() == d &&
-                out.shape(0) == x.shape(0) && out.shape(1) == d,
+    require(sorted.shape(0) == d && sorted.shape(1) > 0 && table.size() == 2 * sorted.shape(1) + 1 && mean.size() == d &&
+                deviation.size() == d && out.shape(0) == x.shape(0) && out.shape(1) == d,
             "the shapes of the columns do not fit together");
     nb::gil_scoped_release release;
-    normal_scores(x.data(), x.shape(0), d, sorted.data(), sorted.shape(1), table.data(), mean.data(), deviation.data(),
+    normal_scores(x.data(), x.shape(0), {sorted.data(), d, sorted.shape(1)}, table.data(), mean.data(), deviation.data(),
                   out.data());
 }
 

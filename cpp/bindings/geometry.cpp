@@ -22,16 +22,16 @@ std::shared_ptr<Geometry> make_geometry(nb::dict arrays) {
     };
     auto made = std::make_shared<Geometry>();
     Columns& c = made->columns;
-    c.columns = int(d), c.length = n, c.leading = nb::cast<int>(arrays["leading"]);
+    c.columns = int(d), c.leading = nb::cast<int>(arrays["leading"]);
     c.common = number("common"), c.clip = number("clip"), c.far = number("far");
-    c.sorted = sorted.data(), c.axes = axes.data(), c.score_table = numbers("score_table", 2 * n + 1, 0.0);
+    c.axes = axes.data(), c.score_table = numbers("score_table", 2 * n + 1, 0.0);
     c.mean = numbers("mean", d, 0.0), c.deviation = numbers("deviation", d, 0.0), c.middle = numbers("middle", d, 0.0);
     c.normal_mean = numbers("normal_mean", d, 0.0), c.normal_deviation = numbers("normal_deviation", d, 0.0);
     c.relevance_standard = numbers("relevance_standard", d, 0.0f), c.relevance_normal = numbers("relevance_normal", d, 0.0f);
     require(n > 0 && axes.shape(0) == 1 && axes.shape(1) == d && axes.shape(2) == kTile && c.leading >= 0 && c.leading <= kTile,
             rule);
-    for (std::size_t j = 0; j < d; ++j)
-        made->square_means.push_back(sorted.data()[j * n] < sorted.data()[j * n + n - 1] ? 1.0f : 0.0f);
+    c.sorted = {sorted.data(), d, n};
+    for (const auto& run : c.sorted.runs) made->square_means.push_back(run.least < run.largest ? 1.0f : 0.0f);
     if (arrays.contains("cuts")) {
         const auto cuts = named<double, 1>(arrays, "cuts");
         const auto starts = named<std::int64_t, 1>(arrays, "starts");

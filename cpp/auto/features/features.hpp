@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "auto/features/pool_kernels.hpp"
@@ -79,19 +80,46 @@ inline void kernel_features(const Primitives<float>& with, const KernelMap& map,
                        out + begin * map.rank_tiles * kTile);
 }
 
-// Normal scores: the place of each value among the sorted values of its column, looked up in a table of 2 n + 1 entries.
-inline void normal_scores(const double* x, std::size_t n, std::size_t d, const double* sorted, std::size_t length,
-                          const double* table, const double* mean, const double* deviation, float* out) {
-    for (std::size_t j = 0; j < d; ++j) {
-        const double* begin = sorted + j * length;
-        const double* end = begin + length;
-        for (std::size_t t = 0; t < n; ++t) {
-            const double value = x[t * d + j];
-            const double* low = begin + count_below(begin, length, value);
-            const double* high = low != end && *low == value ? std::upper_bound(low, end, value) : low;
-            out[t * d + j] = float((table[(low - begin) + (high - begin)] - mean[j]) / deviation[j]);
+// Sorted columns (d, length), and where the least value of each ends and the largest begins: rows of few values, such as ones
+// and zeros, need no search, which would read a line of memory at every step.
+struct SortedColumns {
+    SortedColumns() = default;
+    SortedColumns(const double* sorted, std::size_t d, std::size_t length) : sorted(sorted), length(length), runs(d) {
+        for (std::size_t j = 0; j < d; ++j) {
+            const double *begin = sorted + j * length, *end = begin + length;
+            runs[j] = {*begin, end[-1], std::size_t(std::upper_bound(begin, end, *begin) - begin),
+                       std::size_t(std::lower_bound(begin, end, end[-1]) - begin)};
         }
     }
+
+    // Values of column j below a value, and those with the ones that are equal to it.
+    std::pair<std::size_t, std::size_t> place(std::size_t j, double value) const {
+        const Runs& run = runs[j];
+        if (value == run.least) return {0, run.least_end};
+        if (value == run.largest) return {run.largest_begin, length};
+        const double *begin = sorted + j * length, *end = begin + length, *low = begin + count_below(begin, length, value);
+        const double* high = low != end && *low == value ? std::upper_bound(low, end, value) : low;
+        return {low - begin, high - begin};
+    }
+
+    struct Runs {
+        double least, largest;
+        std::size_t least_end, largest_begin;
+    };
+    const double* sorted = nullptr;
+    std::size_t length = 0;
+    std::vector<Runs> runs;
+};
+
+// Normal scores: the place of each value among the sorted values of its column, looked up in a table of 2 length + 1 entries.
+inline void normal_scores(const double* x, std::size_t n, const SortedColumns& sorted, const double* table, const double* mean,
+                          const double* deviation, float* out) {
+    const std::size_t d = sorted.runs.size();
+    for (std::size_t j = 0; j < d; ++j)
+        for (std::size_t t = 0; t < n; ++t) {
+            const auto [below, up_to] = sorted.place(j, x[t * d + j]);
+            out[t * d + j] = float((table[below + up_to] - mean[j]) / deviation[j]);
+        }
 }
 
 }  // namespace bomkl::automatic

@@ -16,8 +16,7 @@ struct Columns {  // as class Geometry has them
     int columns;
     const double *mean, *deviation, *middle;
     double common;
-    const double* sorted;
-    std::size_t length;
+    SortedColumns sorted;
     const double *score_table, *normal_mean, *normal_deviation;
     const float* axes;  // packed [1][columns][64]
     const float *relevance_standard, *relevance_normal;
@@ -39,8 +38,7 @@ inline void block_views(const Primitives<float>& with, const Columns& c, const d
     if (views[standard])
         scaled(
             c.mean, [&](std::size_t j) { return c.deviation[j]; }, c.clip, views[standard]);
-    if (views[normal])
-        normal_scores(x, n, d, c.sorted, c.length, c.score_table, c.normal_mean, c.normal_deviation, views[normal]);
+    if (views[normal]) normal_scores(x, n, c.sorted, c.score_table, c.normal_mean, c.normal_deviation, views[normal]);
     if (views[common])
         scaled(
             c.middle, [&](std::size_t) { return c.common; }, c.far, views[common]);
