@@ -7,10 +7,10 @@ from tests.slow import slow_but
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor
 from bomkl._core import NotFiniteError
+from bomkl._support.tiles import unpacked
 from bomkl.auto.components.combination import Combination
 from bomkl.auto.components.component import NewtonComponent
 from bomkl.auto.components.newton import fitted_regression, repair
-from bomkl.auto.features.geometry import unpacked
 from bomkl.auto.task import Task
 
 RNG = np.random.default_rng(0)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bomkl.auto.features.geometry import packed, unpacked
+from bomkl._support.tiles import packed, unpacked
 from bomkl.auto.learner import Learner, learner_from_state, learner_state
 from bomkl.auto.saved import Saved, State
 

@@ -28,7 +28,7 @@ from bomkl.tables.one_hot import Claim, OneHot, places_for
 from bomkl.tables.targets import TARGETS, TargetSums
 from bomkl.tables.values import GAP, Float
 
-STATE_VERSION = 4  # 3 had no columns that wait and no first rows; of 1 and 2 no release wrote any
+STATE_VERSION = 5  # 4 had fewer last rows, 3 no columns that wait and no first rows; of 1 and 2 no release wrote any
 _NO_ROOM = "it has no value in the first rows, and the model has no room for more columns now"
 _NEW = "it was not there before"
 _NUMBERS = ("number", "boolean")
@@ -309,17 +309,13 @@ class Learned:
             return self.filling
         laid_out = [change for change in changes if not change.after.waits]  # which come first
         hidden = np.zeros((len(out), len(laid_out)), dtype=bool)
-        owner = np.full(out.shape[1], -1)
         for at, change in enumerate(laid_out):
             hidden[:, at] = change.codes == GAP
-            if (column := change.after).in_use:
-                owner[column.at : column.at + column.used] = at
-                owner[[d + place for code, place in column.values.places.items() if code != GAP]] = at
+        layout = _layout([change.after for change in laid_out], d, out.shape[1])
         for claim in claims:
             if claim.code != GAP:
-                owner[d + claim.place] = claim.column
-        first = np.array([change.after.at if change.after.width else -1 for change in laid_out])
-        return self.filling.fill(out, hidden, Layout(owner, first, d), learned)
+                layout.owner[d + claim.place] = claim.column
+        return self.filling.fill(out, hidden, layout, learned)
 
     def state(self) -> dict[str, Any]:
         """Everything it is, as plain values and arrays."""
@@ -340,8 +336,8 @@ class Learned:
     @classmethod
     def from_state(cls, state: dict[str, Any], target: str | None, max_values: int) -> Self:
         """Go on where a state was taken."""
-        if state["version"] not in (3, STATE_VERSION):
-            raise TableError(f"an encoder of version {state['version']}, but this bomkl reads 3 and {STATE_VERSION}")
+        if state["version"] not in (3, 4, STATE_VERSION):
+            raise TableError(f"an encoder of version {state['version']}, but this bomkl reads 3 to {STATE_VERSION}")
         places, used = int(state["one_hot"]), int(state["one_hot_used"])
         columns: list[Column] = []
         at = 0
@@ -360,9 +356,19 @@ class Learned:
             names,
             TargetSums.from_state(state["targets_seen"], target, list(state["labels"])),
             EarlyRows.from_state(state["early"], int(state["n_rows"])) if state.get("grows") else None,
-            Filling.from_state(state["filling"], sum(not column.waits for column in columns), at, at + places),
+            Filling.from_state(state["filling"], _layout(columns, at, at + places)),
             int(state["n_rows"]),
         )
+
+
+def _layout(columns: Sequence[Column], d: int, width: int) -> Layout:
+    """Tell whose parts the columns of numbers are."""
+    columns, owner = [column for column in columns if not column.waits], np.full(width, -1)
+    for at, column in enumerate(columns):
+        if column.in_use:
+            owner[column.at : column.at + column.used] = at
+            owner[[d + place for code, place in column.values.places.items() if code != GAP]] = at
+    return Layout(owner, np.array([column.at if column.width else -1 for column in columns]), d)
 
 
 def _turn(column: Column) -> tuple[Any, ...]:

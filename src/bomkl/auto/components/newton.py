@@ -10,8 +10,9 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf
 
 from bomkl._core import BLOCK, NewtonRegression, linear_scores
+from bomkl._support.tiles import packed, unpacked
 from bomkl.auto.blas import one_blas_thread
-from bomkl.auto.features.geometry import Float, Single, packed, unpacked
+from bomkl.auto.features.geometry import Float, Single
 from bomkl.auto.saved import Saved
 
 UNCHECKED = 16384.0

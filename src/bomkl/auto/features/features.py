@@ -11,14 +11,12 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpstrf, dtrtri
 
 from bomkl._core import BLOCK, FeatureMap
+from bomkl._support.tiles import on_cache_lines, packed, unpacked
 from bomkl.auto.features.geometry import (
     VIEWS,
     Float,
     Single,
     Views,
-    on_cache_lines,
-    packed,
-    unpacked,
     view_width,
 )
 from bomkl.auto.features.pool_kernels import POOL_KERNELS

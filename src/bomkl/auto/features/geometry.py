@@ -9,9 +9,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
-from scipy.special import ndtri
 
 from bomkl._core import BLOCK, ColumnViews, normal_scores
+from bomkl._support.scores import rank_scores
+from bomkl._support.tiles import packed
 from bomkl.auto.features.coding import Coding
 from bomkl.auto.limits import DEVIATIONS, SUMS
 from bomkl.auto.saved import Saved, State
@@ -34,42 +35,11 @@ _SCALINGS = (  # as files have them
     "normal_deviation",
     "axes",
 )
-_TAIL = 1e-3  # normal scores stay within this quantile and its mirror
 _LEADING = 8  # principal components of the view "leading"
 _FLOOR = 0.5  # least deviation of a column of two values, in their distance, where relevance scales the columns
 ROOT_HALF = 0.5**0.5  # brings squares of normal scores to deviation 1
 _CONSTANT = 1e-9  # a deviation below this share of the mean is rounding
 _ROUNDING = 1e30  # in common scales: only the rounding of a huge constant column is so far from its mean
-_LINE = 16  # numbers of single precision in a cache line
-
-
-def packed(matrix: NDArray[Any]) -> Single:
-    """Pack the columns of a matrix in tiles of 64, as products in the core take them."""
-    rows, columns = matrix.shape
-    tiles = -(-columns // BLOCK)
-    padded = np.zeros((rows, tiles * BLOCK), dtype=np.float32)
-    padded[:, :columns] = matrix
-    return on_cache_lines(padded.reshape(rows, tiles, BLOCK).transpose(1, 0, 2))
-
-
-def on_cache_lines(array: Single) -> Single:
-    """Copy an array to where a cache line begins: a vector that lies on two takes twice as long to load.
-
-    Examples
-    --------
-    >>> on_cache_lines(np.ones((2, 3), dtype=np.float32)).ctypes.data % 64
-    0
-    """
-    room = np.empty(array.size + _LINE, dtype=np.float32)
-    first = -room.ctypes.data % (4 * _LINE) // 4
-    out = room[first : first + array.size].reshape(array.shape)
-    out[...] = array
-    return out
-
-
-def unpacked(tiles: Single) -> Single:
-    """Undo `packed`, but for the zeros that fill the last tile."""
-    return tiles.transpose(1, 0, 2).reshape(tiles.shape[1], -1)
 
 
 def varying_columns(rows: NDArray[Any]) -> int:
@@ -146,7 +116,7 @@ class Geometry:
         centred = (kept - mean) / common
         centred[:, np.abs(centred).max(axis=0) > _ROUNDING] = 0.0  # whose squares are too much for eigenvectors
         sorted_columns = np.ascontiguousarray(np.sort(kept, axis=0).T)
-        table = ndtri(np.clip((np.arange(2 * n + 1) / 2 + 0.5) / (n + 1), _TAIL, 1 - _TAIL))
+        table = rank_scores(n)
         scores = np.empty(kept.shape, dtype=np.float32)
         zero, one = np.zeros(kept.shape[1]), np.ones(kept.shape[1])
         normal_scores(kept, sorted_columns, table, zero, one, scores)

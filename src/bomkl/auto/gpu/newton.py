@@ -14,10 +14,11 @@ import numpy as np
 import torch
 
 from bomkl._core import BLOCK, NewtonRegression
+from bomkl._support.tiles import packed, unpacked
 from bomkl.auto.components.component import NewtonComponent
 from bomkl.auto.components.newton import MARGIN, UNCHECKED
 from bomkl.auto.constants import CHUNK
-from bomkl.auto.features.geometry import Float, Geometry, packed, unpacked
+from bomkl.auto.features.geometry import Float, Geometry
 from bomkl.auto.gpu.model import DeviceFeatures, DeviceViews, tensor
 from bomkl.auto.gpu.recursion import Block, learn_block
 from bomkl.auto.task import Task

@@ -1,11 +1,12 @@
 """Gaps filled by what the other columns of the row say, the value seen last, and the most similar of the last rows.
 
-What other columns say is a linear prediction from running covariances. How much better the other two are, each column
-of the table has shown in cells that were there: some of them were predicted in all three ways before they were learned
-from. In rows that come in time the value seen last may be right, and of rows that come in bunches one may be known.
+What other columns say is a linear prediction of normal scores, plus what it left over in rows like this one. How much
+better the other two are, each column of the table has shown in cells that were there: some of them were predicted in
+all three ways before they were learned from. In rows that come in time the value seen last may be right, and of rows
+that come in bunches one may be known.
 
-Filling begins with the first row that has a gap. Sums are taken over the rows since then in groups that end at absolute
-row counts, and at the ends of those groups the predictions are renewed, so that the split into calls changes no bit.
+Filling begins with the first row that has a gap. The rows since then come in groups that end at absolute row counts,
+and at the ends of those groups the predictions are renewed, so that the split into calls changes no bit.
 Nothing is changed in place, only replaced.
 """
 
@@ -21,15 +22,18 @@ from bomkl._support.limits import LARGEST
 from bomkl.tables.errors import TableError
 from bomkl.tables.missing.conditional import Float, conditional_means, inverse, residuals
 from bomkl.tables.missing.neighbours import DEGREES, RECENT, Mask, Places, neighbours
+from bomkl.tables.missing.smoothing import Scale, Smoother
 
 WIDEST_FILLED = 128  # columns; of wider tables, gaps have the mean of their column
 _GROUP = 256  # rows between renewals, after the first ones
+POOL = 1024  # last rows that predictions are made from
 _FIRST_GROUPS = (16, 32, 64, 128)
 _TOGETHER = 128  # rows whose gaps are filled in one step; the result does not depend on it
 _RIDGE = 0.01  # added to variances of 1
 _FARTHEST = 4.0  # deviations from the mean that a filled gap may lie
 _LEAST = 1e-100  # deviations below it count as none, so that a value in units of them is finite
-_JUDGED = 4  # one row of so many has its cells predicted for comparison
+_JUDGED = 4  # one row of so many, or of a fourth as many columns, has its cells predicted for comparison
+_DERIVED = ("scale", "smoother")  # from the pool
 _DOUBT = 1.0  # added to the sum of squares by which trust is divided
 
 
@@ -49,18 +53,19 @@ class Layout:
     first: Places
     d: int  # columns that are predicted from each other
 
+    def present(self, hidden: Mask) -> Mask:
+        """Which of the d numbers of rows are there."""
+        owner = self.owner[: self.d]
+        return ~hidden[:, owner] & (owner >= 0)
+
 
 @dataclass(frozen=True)
 class Filling:
-    """Sums over the rows since the first gap, and the predictions they make."""
+    """The last rows since the first gap, and the predictions they make."""
 
     rows: int = 0  # rows since the first gap; 0 before it
-    # (d + h,): the first of them, and the sums of differences from it over the closed groups
-    shift: Float = field(default_factory=_nothing)
-    total: Float = field(default_factory=_nothing)
-    products: Float = field(default_factory=_nothing)  # (d, d): sums of products of these differences
-    mean: Float = field(default_factory=_nothing)  # (d + h,): of the closed groups
-    # (d,) and (d, d): of the closed groups, the precision in units of deviations
+    mean: Float = field(default_factory=_nothing)  # (d + h,): of the pool, the last rows of the closed groups
+    # (d,) and (d, d): of the pool, the latter of scores
     deviation: Float = field(default_factory=_nothing)
     precision: Float = field(default_factory=_nothing)
     # (2, n_columns) and (2, DEGREES, n_columns): sums of e s and of s s over cells that were there, in units of
@@ -68,9 +73,11 @@ class Filling:
     # differs from that prediction
     latest: Float = field(default_factory=_nothing)
     alike: Float = field(default_factory=_nothing)
-    # Rows of the open group, after at least as many as neighbours are looked for in, and where they had gaps
+    # The pool and the rows of the open group, and where they had gaps
     recent: tuple[Float, ...] = ()
     recent_hidden: tuple[Mask, ...] = ()
+    scale: Scale | None = None  # this and the next follow from the pool
+    smoother: Smoother | None = None
 
     def fill(self, out: Float, hidden: Mask, layout: Layout, learned: Mask) -> Filling:
         """Fill gaps in place, row after row, and return what learning from the learned rows makes of this.
@@ -84,7 +91,7 @@ class Filling:
             if not len(starts):
                 return self
             begin = int(starts[0])
-            now = _begun(out[begin], layout.d, hidden.shape[1])
+            now = _begun(hidden.shape[1])
         elif not holes.any() and not learned.any():
             return self
         learned_rows = np.flatnonzero(learned)
@@ -110,7 +117,7 @@ class Filling:
 
     def _fill_rows(self, out: Float, hidden: Mask, holed: Places, learned: Places, layout: Layout) -> None:
         """Set the gaps of rows, where those learned from are seen by the rows after them."""
-        if not len(self.mean) or not len(holed):
+        if self.scale is None or self.smoother is None or not len(holed):
             return
         d = layout.d
         seen = _Seen(
@@ -122,8 +129,9 @@ class Filling:
             some = holed[begin : begin + _TOGETHER]
             gaps = hidden[np.ix_(some, layout.owner[:d])] & (layout.owner[:d] >= 0)
             at, column = np.nonzero(gaps)
-            z = np.where(gaps, 0.0, (out[some, :d] - self.mean[:d]) / self.deviation)
+            z = np.where(gaps, 0.0, self.scale(out[some, :d]))
             z[at, column] = conditional_means(self.precision, z, at, column)
+            z[at, column] += self.smoother(z, ~gaps, at, column)
             first, last = max(int(before[begin]) - RECENT, 0), int(before[begin + len(some) - 1])
             rows = _Hidden(out[some], hidden[some], hidden[some], before[begin : begin + _TOGETHER] - first)
             found = self._predictions(rows, _Seen(seen.rows[first:last], seen.hidden[first:last]), z, layout)
@@ -139,23 +147,31 @@ class Filling:
             recent=(*self.recent, rows.copy()),
             recent_hidden=(*self.recent_hidden, hidden.copy()),
         )
-        return more._judged(layout)._closed(layout.d) if closes else more
+        return more._judged(layout)._closed(layout) if closes else more
 
     def _open(self) -> int:
         """Rows of the group that is about to be closed."""
         ends = (0, *_FIRST_GROUPS, (self.rows - 1) // _GROUP * _GROUP)
         return self.rows - max(end for end in ends if end < self.rows)
 
+    def _since_closed(self) -> int:
+        """Rows of the open group, 0 right after one was closed."""
+        return replace(self, rows=self.rows + 1)._open() - 1
+
     def _judged(self, layout: Layout) -> Filling:
         """Compare the predictions of cells of the open group, made with what the groups before it showed."""
-        if not len(self.mean):
+        if self.scale is None or self.smoother is None:
             return self
-        d, n = layout.d, len(layout.first)
-        seen = _Seen(np.vstack(self.recent), np.vstack(self.recent_hidden))
-        some = np.arange(len(seen.rows))[-self._open() :][_JUDGED - 1 :: _JUDGED]
+        d, n, count = layout.d, len(layout.first), RECENT + self._open()
+        seen = _Seen(np.vstack(_last(self.recent, count)), np.vstack(_last(self.recent_hidden, count)))
+        step = max(_JUDGED, layout.d // 4)
+        some = np.arange(len(seen.rows))[-self._open() :][step - 1 :: step]
         rows = _Hidden(seen.rows[some], seen.hidden[some], ~seen.hidden[some], some)
-        z = (rows.rows[:, :d] - self.mean[:d]) / self.deviation
-        found = self._predictions(rows, seen, z - residuals(self.precision, z, layout.owner[:d]), layout)
+        z, present = self.scale(rows.rows[:, :d]), layout.present(rows.hidden)
+        linear = z - residuals(self.precision, z, layout.owner[:d])
+        at, column = np.nonzero(present)
+        linear[at, column] += self.smoother(z, present, at, column)
+        found = self._predictions(rows, seen, linear, layout)
         counted = np.flatnonzero(found.column < d)
         at, column = found.at[counted], found.column[counted]
         owner, degree = layout.owner[column], found.degree[counted]
@@ -171,57 +187,70 @@ class Filling:
         alike = sums(found.base, found.alike, degree * n + owner, DEGREES * n)
         return replace(self, latest=self.latest + latest, alike=self.alike + alike.reshape(2, DEGREES, n))
 
-    def _closed(self, d: int) -> Filling:
-        """Renew the linear prediction with the open group."""
-        n, group = self.rows, np.vstack(self.recent)[-self._open() :] - self.shift
-        total = self.total + np.cumsum(group, axis=0)[-1]
-        products = self.products + np.einsum("ij,ik->jk", group[:, :d], group[:, :d])
-        mean = total / n
-        covariances = products / n - mean[:d, None] * mean[:d]
-        deviation = np.sqrt(np.maximum(np.diagonal(covariances), 0.0))
-        deviation = np.where(deviation > np.maximum(1e-9 * np.abs(mean[:d]), _LEAST), deviation, 1.0)
-        correlations = covariances / (deviation[:, None] * deviation)
+    def _closed(self, layout: Layout) -> Filling:
+        """Renew the predictions with the open group."""
+        pool, hidden, d = np.vstack(self.recent)[-POOL:], np.vstack(self.recent_hidden)[-POOL:], layout.d
+        n, mean, deviation = len(pool), pool.mean(axis=0), pool[:, :d].std(axis=0)
+        scale = Scale.of(pool[:, :d])
+        scores = scale(pool[:, :d])
+        correlations = np.einsum("ij,ik->jk", scores, scores) / n
         return replace(
             self,
-            total=total,
-            products=products,
-            mean=mean + self.shift,
-            deviation=deviation,
+            mean=mean,
+            deviation=np.where(deviation > np.maximum(1e-9 * np.abs(mean[:d]), _LEAST), deviation, 1.0),
             precision=inverse(correlations + (_RIDGE + d / (10.0 * n)) * np.eye(d)),
-            recent=(np.vstack(self.recent)[-RECENT:],),
-            recent_hidden=(np.vstack(self.recent_hidden)[-RECENT:],),
-        )
+            recent=(pool,),
+            recent_hidden=(hidden,),
+        )._ready(layout, scale)
+
+    def _ready(self, layout: Layout, scale: Scale) -> Self:
+        """Take what follows from the pool, whose scale is known."""
+        pool, hidden = self.recent[0], self.recent_hidden[0]
+        owner, scores = layout.owner[: layout.d], scale(pool[:, : layout.d])
+        return replace(self, scale=scale, smoother=Smoother.of(scores, layout.present(hidden), self.precision, owner))
 
     def state(self) -> dict[str, Any]:
         """Everything it is, as plain values and arrays."""
         together = {
             name: np.vstack(getattr(self, name)) if self.recent else _nothing() for name in ("recent", "recent_hidden")
         }
-        return vars(self) | together
+        return {name: value for name, value in vars(self).items() if name not in _DERIVED} | together
 
     @classmethod
-    def from_state(cls, state: dict[str, Any], columns: int, d: int, width: int) -> Self:
-        """Go on where `state` was taken, for a table of so many columns, and rows of d columns and more."""
+    def from_state(cls, state: dict[str, Any], layout: Layout) -> Self:
+        """Go on where `state` was taken; of earlier versions, with the last rows that it has."""
         rows = int(state["rows"])
         if not rows:
             return cls()
-        names = [each.name for each in fields(cls) if each.name not in ("rows", "recent_hidden")]
+        columns, d, width = len(layout.first), layout.d, len(layout.owner)
+        names = [each.name for each in fields(cls) if each.name not in ("rows", "recent_hidden", *_DERIVED)]
         parts = {name: np.array(state[name], dtype=np.float64) for name in names}
         hidden = np.array(state["recent_hidden"], dtype=bool)
         n, told = len(hidden), len(parts["mean"]) > 0
-        shapes: dict[str, tuple[int, ...]] = {"shift": (width,), "total": (width,), "products": (d, d)}
-        shapes |= {"latest": (2, columns), "alike": (2, DEGREES, columns), "recent": (n, width)}
-        shapes |= {"mean": (told * width,), "deviation": (told * d,), "precision": (d, d) if told else (0,)}
+        shapes: dict[str, tuple[int, ...]] = {"latest": (2, columns), "alike": (2, DEGREES, columns)}
+        shapes |= {
+            "recent": (n, width),
+            "mean": (told * width,),
+            "deviation": (told * d,),
+            "precision": (d, d) if told else (0,),
+        }
         fit = all(parts[name].shape == shape for name, shape in shapes.items()) and hidden.shape == (n, columns)
-        if rows < 0 or not fit or not 0 < n <= min(rows, _GROUP + RECENT) or told != (rows >= _FIRST_GROUPS[0]):
+        if rows < 0 or not fit or not 0 < n <= min(rows, _GROUP + POOL) or told != (rows >= _FIRST_GROUPS[0]):
             raise TableError("the sums that gaps are filled by do not fit the columns")
         positive = (parts["deviation"] > 0).all() and (parts["latest"][1] >= 0).all() and (parts["alike"][1] >= 0).all()
-        limits = dict.fromkeys(("shift", "mean", "recent", "deviation"), 4 * LARGEST)
-        limits |= {"total": 4 * LARGEST * rows, "products": 16 * LARGEST**2 * rows, "precision": 1e50}
+        limits = dict.fromkeys(("mean", "recent", "deviation"), 4 * LARGEST) | {"precision": 1e50}
         limits |= dict.fromkeys(("latest", "alike"), width * _FARTHEST**2 * rows)
         if not positive or not all((np.abs(part) <= limits[name]).all() for name, part in parts.items()):
             raise TableError("the sums that gaps are filled by are out of range")
-        return cls(rows=rows, recent=(parts.pop("recent"),), recent_hidden=(hidden,), **parts)
+        recent = parts.pop("recent")
+        if not told:
+            return cls(rows=rows, recent=(recent,), recent_hidden=(hidden,), **parts)
+        loaded = cls(rows=rows, **parts)
+        pool = n - loaded._since_closed()
+        if pool <= 0:
+            raise TableError("the rows that gaps are filled by are too few")
+        made = replace(loaded, recent=(recent[:pool], recent[pool:]), recent_hidden=(hidden[:pool], hidden[pool:]))
+        return made._ready(layout, Scale.of(recent[:pool, :d]))
 
     def _in_deviations(self, rows: Float, first: Places) -> Float:
         """One number for each column of the table."""
@@ -244,7 +273,8 @@ class Filling:
         linear = self.mean[column]
         counted = np.flatnonzero(column < d)
         own = column[counted]
-        linear[counted] += self.deviation[own] * np.clip(z[at[counted], own], -_FARTHEST, _FARTHEST)
+        assert self.scale is not None
+        linear[counted] = self.scale.values(np.clip(z[at[counted], own], -_FARTHEST, _FARTHEST), own)
         known, degree = near.latest[which] >= 0, near.degree[which]
         latest = np.where(known, seen.rows[near.latest[which], column], linear)
         base = linear + _trust(self.latest)[owner] * (latest - linear)
@@ -291,7 +321,7 @@ def _last(parts: Sequence[Any], count: int) -> list[Any]:
     for part in reversed(parts):
         if count <= 0:
             break
-        found.insert(0, part)
+        found.insert(0, part[-count:])
         count -= len(part)
     return found
 
@@ -302,12 +332,6 @@ def _trust(sums: Float) -> Float:
     return share
 
 
-def _begun(first: Float, d: int, columns: int) -> Filling:
+def _begun(columns: int) -> Filling:
     """Begin with the first row that has a gap."""
-    return Filling(
-        shift=first.copy(),
-        total=np.zeros(len(first)),
-        products=np.zeros((d, d)),
-        latest=np.zeros((2, columns)),
-        alike=np.zeros((2, DEGREES, columns)),
-    )
+    return Filling(latest=np.zeros((2, columns)), alike=np.zeros((2, DEGREES, columns)))
