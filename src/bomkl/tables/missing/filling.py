@@ -201,13 +201,12 @@ class Filling:
             precision=inverse(correlations + (_RIDGE + d / (10.0 * n)) * np.eye(d)),
             recent=(pool,),
             recent_hidden=(hidden,),
-        )._ready(layout, scale)
+        )._ready(layout, scale, scores)
 
-    def _ready(self, layout: Layout, scale: Scale) -> Self:
-        """Take what follows from the pool, whose scale is known."""
-        pool, hidden = self.recent[0], self.recent_hidden[0]
-        owner, scores = layout.owner[: layout.d], scale(pool[:, : layout.d])
-        return replace(self, scale=scale, smoother=Smoother.of(scores, layout.present(hidden), self.precision, owner))
+    def _ready(self, layout: Layout, scale: Scale, scores: Float) -> Self:
+        """Take what follows from the pool, whose scores are known."""
+        present, owner = layout.present(self.recent_hidden[0]), layout.owner[: layout.d]
+        return replace(self, scale=scale, smoother=Smoother.of(scores, present, self.precision, owner))
 
     def state(self) -> dict[str, Any]:
         """Everything it is, as plain values and arrays."""
@@ -250,7 +249,8 @@ class Filling:
         if pool <= 0:
             raise TableError("the rows that gaps are filled by are too few")
         made = replace(loaded, recent=(recent[:pool], recent[pool:]), recent_hidden=(hidden[:pool], hidden[pool:]))
-        return made._ready(layout, Scale.of(recent[:pool, :d]))
+        scale = Scale.of(recent[:pool, :d])
+        return made._ready(layout, scale, scale(recent[:pool, :d]))
 
     def _in_deviations(self, rows: Float, first: Places) -> Float:
         """One number for each column of the table."""

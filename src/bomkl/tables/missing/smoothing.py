@@ -68,7 +68,8 @@ class Scale:
 class Smoother:
     """Rows of scores, and what linear predictions of them left over."""
 
-    tiles: Single  # their part in squared distances
+    squares: Single  # tiles: their part in squared distances
+    shared: Single  # tiles: their part in counts of shared columns
     present: Single  # (d, n): zeros and ones; columns that are constant count as gaps
     scores: Single  # (d, n): 0 at gaps, as the next
     left: Single  # (d, n): what was left over
@@ -83,8 +84,8 @@ class Smoother:
         known = np.where(present, scores, 0.0)
         left = np.where(present & alone, np.clip(residuals(precision, scores, owner), -_LARGEST, _LARGEST), 0.0)
         parts = (np.ascontiguousarray(each.T, dtype=np.float32) for each in (present, known, left))
-        tiles = packed(np.hstack([present, known, known * known]).T)
-        return cls(tiles, *parts, max(int(varies.sum()), 1))
+        squares = packed(np.hstack([present, known, known * known]).T)
+        return cls(squares, packed(present.T), *parts, max(int(varies.sum()), 1))
 
     def __call__(self, scores: Float, present: Mask, at: Places, column: Places) -> Float:
         """Say what to add to the linear predictions of cells at (at, column) of rows, whose own values are not used."""
@@ -95,26 +96,31 @@ class Smoother:
         rows, which = np.unique(at, return_inverse=True)
         here, n = present[rows], self.present.shape[1]
         known = np.where(here, scores[rows], 0.0)
-        squares, shared = (np.empty((len(rows), self.tiles.shape[0] * 64), dtype=np.float32) for _ in range(2))
-        factors = np.hstack([known * known, -2.0 * known, here]).astype(np.float32)
-        matmul(factors, self.tiles, squares)
-        zero = np.zeros_like(known)
-        matmul(np.hstack([here, zero, zero]).astype(np.float32), self.tiles, shared)
-        distance, count = squares[which, :n], shared[which, :n]
+        distance = _product(np.hstack([known * known, -2.0 * known, here]), self.squares)[which, :n]
+        count = _product(here, self.shared)[which, :n]
         own = here[which, column]
         if own.any():
             mine = known[which, column].astype(np.float32)[:, None]
             both = self.present[column] * own[:, None]
             distance -= both * (mine - self.scores[column]) ** 2
             count -= both
-        exponent = distance / np.maximum(count, np.float32(1.0))
-        exponent -= exponent.min(axis=1, keepdims=True)
-        exponent *= np.float32(-self.varying / (2 * _WIDTH**2))
-        exp_many(exponent.reshape(-1))
-        total = np.einsum("ij,ij->i", exponent, self.left[column], dtype=np.float64)
-        weight = np.einsum("ij,ij->i", exponent, self.present[column], dtype=np.float64)
+        distance /= np.maximum(count, np.float32(1.0), out=count)
+        distance -= distance.min(axis=1, keepdims=True)
+        distance *= np.float32(-self.varying / (2 * _WIDTH**2))
+        weights = distance.reshape(-1)
+        exp_many(weights)
+        weights = weights.reshape(distance.shape)
+        total = np.einsum("ij,ij->i", weights, self.left[column], dtype=np.float64)
+        weight = np.einsum("ij,ij->i", weights, self.present[column], dtype=np.float64)
         found: Float = total / (weight + _DOUBT)
         return found
+
+
+def _product(factors: Float, tiles: Single) -> Single:
+    """Multiply with tiles; a row has the same bits among any others."""
+    out = np.empty((len(factors), tiles.shape[0] * tiles.shape[2]), dtype=np.float32)
+    matmul(factors.astype(np.float32), tiles, out)
+    return out
 
 
 def _steps(n: int) -> Iterator[slice]:
