@@ -11,8 +11,11 @@ import pytest
 from tests.tables.examples import mixed, targets
 
 from bomkl.tables import TableEncoder
+from bomkl.tables.errors import TableError
 from bomkl.tables.missing.conditional import residuals
+from bomkl.tables.missing.filling import POOL
 from bomkl.tables.missing.neighbours import CLOSE, RECENT, neighbours
+from bomkl.tables.missing.smoothing import Scale, Smoother
 
 pd = pytest.importorskip("pandas")
 
@@ -28,6 +31,18 @@ def test_gaps_are_filled_from_other_columns():
     assert np.abs(encoded - X)[:, 1][late[:, 1]].mean() < 0.2
     assert np.abs(encoded - X)[:, 2][late[:, 2]].mean() > 0.5
     np.testing.assert_array_equal(encoded[~holes], X[~holes])
+
+
+def test_gaps_are_filled_where_columns_are_skewed_or_do_not_depend_on_each_other_in_a_line():
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=2000)
+    X = np.column_stack([a, np.exp(3 * a), a**2, rng.normal(size=2000)])
+    holes = np.zeros(X.shape, dtype=bool)
+    holes[np.arange(100, 2000), rng.integers(0, 4, 1900)] = True
+    encoded = TableEncoder().fit_transform(np.where(holes, np.nan, X))
+    off = np.abs(encoded - X)
+    assert np.median((off[:, 1] / X[:, 1])[1000:][holes[1000:, 1]]) < 0.2
+    assert np.median(off[1000:, 2][holes[1000:, 2]]) < 0.1
 
 
 def test_gaps_of_rows_in_time_are_filled_by_the_value_seen_last():
@@ -71,6 +86,39 @@ def test_predictions_of_hidden_cells_as_defined():
         np.testing.assert_allclose(found[:, column], z[:, column] - z[:, others] @ slopes)
 
 
+def test_values_of_scores_are_those_they_were_made_of():
+    rows = np.random.default_rng(0).normal(size=(200, 3)) ** 3
+    rows[:, 2] = np.round(rows[:, 2])
+    scale = Scale.of(rows)
+    scores = scale(rows)
+    np.testing.assert_allclose(scores.mean(axis=0), 0, atol=1e-6)
+    inner = np.argsort(rows, axis=0)[1:-1].T  # the outermost lie beyond the quantiles that are told apart
+    for column, some in enumerate(inner):
+        found = scale.values(scores[some, column], np.full(len(some), column))
+        np.testing.assert_allclose(found, rows[some, column], atol=1e-4)
+
+
+def test_smoothed_residuals_as_defined():
+    rng = np.random.default_rng(0)
+    pool, present = rng.normal(size=(90, 5)), rng.random((90, 5)) < 0.8
+    pool[:, 3] = 0.5  # tells nothing
+    precision, owner = np.linalg.inv(np.cov(rng.normal(size=(50, 5)), rowvar=False)), np.array([0, 1, 2, 3, 3])
+    rows, here = rng.normal(size=(200, 5)), rng.random((200, 5)) < 0.8
+    at, column = (each.ravel() for each in np.indices((200, 5)))
+    found = Smoother.of(pool, present, precision, owner)(rows, here, at, column).reshape(200, 5)
+    left = residuals(precision, pool, owner)
+    for r, c in itertools.product(range(0, 200, 20), range(3)):
+        both = present & here[r] & ([j not in (3, c) for j in range(5)])
+        distance = (2 + np.where(both, (pool - rows[r]) ** 2, 0).sum(axis=1)) / (1 + both.sum(axis=1))
+        distance = np.append(distance, 2)  # of a row of gaps
+        weight = np.exp(-4 * (distance - distance.min()) / (2 * 0.8**2))
+        weight = weight[:-1] * present[:, c]
+        assert found[r, c] == pytest.approx(weight @ np.clip(left[:, c], -4, 4) / (weight.sum() + 0.5), abs=1e-4)
+    np.testing.assert_array_equal(found[:, 3:], 0)  # parts of one cell hide each other
+    alone = Smoother.of(pool, present, precision, owner)(rows, here, at[7:8], column[7:8])
+    np.testing.assert_array_equal(alone, found[1, 2])
+
+
 def test_neighbours_as_defined():
     rng = np.random.default_rng(0)
     pool, hidden = rng.normal(size=(50, 4)), rng.random((50, 4)) < 0.3
@@ -104,6 +152,24 @@ def test_long_streams_with_gaps_are_the_same_bits_in_any_split(target):
             rows = encoder.transform_and_learn(frame[begin:end], y[begin:end])
             np.testing.assert_array_equal(rows, expected[begin:end])
             encoder = pickle.loads(pickle.dumps(encoder))
+
+
+def test_an_encoder_of_an_earlier_version_goes_on():
+    frame, y = mixed(1400, gaps=0.2), targets(1400, "class")
+    encoder = TableEncoder(target="class").fit(frame[:1300], y[:1300])
+    state = encoder.state()
+    filling = state["filling"]
+    assert len(filling["recent"]) > POOL
+    earlier = {name: filling[name][-RECENT - 20 :] for name in ("recent", "recent_hidden")}  # 20 rows are open
+    sums = {name: np.zeros(1) for name in ("shift", "total", "products")}  # it had
+    old = TableEncoder(target="class")
+    old.restore(state | {"version": 4, "filling": filling | earlier | sums})
+    expected, found = (each.transform_and_learn(frame[1300:], y[1300:]) for each in (encoder, old))
+    assert np.isfinite(found).all()
+    np.testing.assert_array_equal(found[~frame[1300:].isna().any(axis=1)], expected[~frame[1300:].isna().any(axis=1)])
+    filling = filling | {"recent": filling["recent"][-10:], "recent_hidden": filling["recent_hidden"][-10:]}
+    with pytest.raises(TableError, match="too few"):
+        old.restore(state | {"filling": filling})
 
 
 def test_a_signalling_nan_is_a_gap():

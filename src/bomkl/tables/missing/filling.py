@@ -32,7 +32,7 @@ _TOGETHER = 128  # rows whose gaps are filled in one step; the result does not d
 _RIDGE = 0.01  # added to variances of 1
 _FARTHEST = 4.0  # deviations from the mean that a filled gap may lie
 _LEAST = 1e-100  # deviations below it count as none, so that a value in units of them is finite
-_JUDGED = 4  # one row of so many, or of a fourth as many columns, has its cells predicted for comparison
+_JUDGED = 4  # one row of so many, or of as many as there are columns, has its cells predicted for comparison
 _DERIVED = ("scale", "smoother")  # from the pool
 _DOUBT = 1.0  # added to the sum of squares by which trust is divided
 
@@ -164,7 +164,7 @@ class Filling:
             return self
         d, n, count = layout.d, len(layout.first), RECENT + self._open()
         seen = _Seen(np.vstack(_last(self.recent, count)), np.vstack(_last(self.recent_hidden, count)))
-        step = max(_JUDGED, layout.d // 4)
+        step = max(_JUDGED, layout.d)
         some = np.arange(len(seen.rows))[-self._open() :][step - 1 :: step]
         rows = _Hidden(seen.rows[some], seen.hidden[some], ~seen.hidden[some], some)
         z, present = self.scale(rows.rows[:, :d]), layout.present(rows.hidden)

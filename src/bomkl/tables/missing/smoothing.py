@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from bomkl._core import exp_many, matmul, normal_scores
+from bomkl._core import BLOCK, exp_many, matmul, normal_scores
 from bomkl._support.scores import rank_scores
 from bomkl._support.tiles import packed
 from bomkl.tables.missing.conditional import residuals
@@ -24,6 +24,7 @@ Single = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 Places = NDArray[np.intp]
 _WIDTH = 0.8  # of the kernel, in deviations of a score
+_UNKNOWN = np.float32(2.0)  # squared distance of independent scores, counted once for all rows
 _DOUBT = 0.5  # weight of a row that says the linear prediction is right
 _TOGETHER = 128  # cells worked on in one step; the result does not depend on it
 _LARGEST = 4.0  # deviations of a score that count as left over
@@ -72,7 +73,7 @@ class Smoother:
     shared: Single  # tiles: their part in counts of shared columns
     present: Single  # (d, n): zeros and ones; columns that are constant count as gaps
     scores: Single  # (d, n): 0 at gaps, as the next
-    left: Single  # (d, n): what was left over
+    left: Single  # (d, n): what was left over; n is rounded up to whole tiles by rows of gaps
     varying: int  # columns that are not constant
 
     @classmethod
@@ -83,7 +84,8 @@ class Smoother:
         present = present & varies
         known = np.where(present, scores, 0.0)
         left = np.where(present & alone, np.clip(residuals(precision, scores, owner), -_LARGEST, _LARGEST), 0.0)
-        parts = (np.ascontiguousarray(each.T, dtype=np.float32) for each in (present, known, left))
+        more = ((0, -len(scores) % BLOCK), (0, 0))
+        parts = (np.ascontiguousarray(np.pad(each, more).T, dtype=np.float32) for each in (present, known, left))
         squares = packed(np.hstack([present, known, known * known]).T)
         return cls(squares, packed(present.T), *parts, max(int(varies.sum()), 1))
 
@@ -94,24 +96,23 @@ class Smoother:
 
     def _some(self, scores: Float, present: Mask, at: Places, column: Places) -> Float:
         rows, which = np.unique(at, return_inverse=True)
-        here, n = present[rows], self.present.shape[1]
+        here = present[rows]
         known = np.where(here, scores[rows], 0.0)
-        distance = _product(np.hstack([known * known, -2.0 * known, here]), self.squares)[which, :n]
-        count = _product(here, self.shared)[which, :n]
+        distance = _product(np.hstack([known * known, -2.0 * known, here]), self.squares)[which]
+        count = _product(here, self.shared)[which]
         own = here[which, column]
         if own.any():
             mine = known[which, column].astype(np.float32)[:, None]
             both = self.present[column] * own[:, None]
             distance -= both * (mine - self.scores[column]) ** 2
             count -= both
-        distance /= np.maximum(count, np.float32(1.0), out=count)
+        distance += _UNKNOWN
+        distance /= count + np.float32(1.0)
         distance -= distance.min(axis=1, keepdims=True)
         distance *= np.float32(-self.varying / (2 * _WIDTH**2))
-        weights = distance.reshape(-1)
-        exp_many(weights)
-        weights = weights.reshape(distance.shape)
-        total = np.einsum("ij,ij->i", weights, self.left[column], dtype=np.float64)
-        weight = np.einsum("ij,ij->i", weights, self.present[column], dtype=np.float64)
+        exp_many(distance.reshape(-1))  # in place; it takes whole tiles only
+        total = np.einsum("ij,ij->i", distance, self.left[column], dtype=np.float64)
+        weight = np.einsum("ij,ij->i", distance, self.present[column], dtype=np.float64)
         found: Float = total / (weight + _DOUBT)
         return found
 
