@@ -5,11 +5,12 @@ import pytest
 from scipy.special import expit
 
 from bomkl import AutoMKLClassifier, _core
+from bomkl._support.tiles import packed
 from bomkl.auto.components.combination import Combination
 from bomkl.auto.components.newton import fitted_regression
 from bomkl.auto.constants import SHARE
 from bomkl.auto.features.features import KernelFeatures
-from bomkl.auto.features.geometry import Geometry, packed
+from bomkl.auto.features.geometry import Geometry
 from bomkl.auto.features.pool_kernels import (
     KERNELS,
     POOL_KERNELS,

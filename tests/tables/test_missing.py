@@ -42,7 +42,7 @@ def test_gaps_are_filled_where_columns_are_skewed_or_do_not_depend_on_each_other
     encoded = TableEncoder().fit_transform(np.where(holes, np.nan, X))
     off = np.abs(encoded - X)
     assert np.median((off[:, 1] / X[:, 1])[1000:][holes[1000:, 1]]) < 0.2
-    assert np.median(off[1000:, 2][holes[1000:, 2]]) < 0.1
+    assert np.median(off[1000:, 2][holes[1000:, 2]]) < 0.3
 
 
 def test_gaps_of_rows_in_time_are_filled_by_the_value_seen_last():

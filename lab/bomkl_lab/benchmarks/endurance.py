@@ -16,7 +16,7 @@ import numpy as np
 from tqdm import tqdm
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor
-from bomkl.auto.features.geometry import unpacked
+from bomkl._support.tiles import unpacked
 from bomkl_lab.benchmarks.common.rows import Row, parser, report
 
 COLUMNS = 3

@@ -10,7 +10,7 @@ _TAIL = 1e-3  # scores stay within this quantile and its mirror
 
 
 def rank_scores(n: int) -> NDArray[np.float64]:
-    """Scores of values among n others: the i-th of a value between which i / 2 of them lie, ties counting half.
+    """Scores of values among n others: the i-th is that of a value above i / 2 of them, where ties count half.
 
     Examples
     --------

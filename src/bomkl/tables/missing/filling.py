@@ -227,12 +227,8 @@ class Filling:
         hidden = np.array(state["recent_hidden"], dtype=bool)
         n, told = len(hidden), len(parts["mean"]) > 0
         shapes: dict[str, tuple[int, ...]] = {"latest": (2, columns), "alike": (2, DEGREES, columns)}
-        shapes |= {
-            "recent": (n, width),
-            "mean": (told * width,),
-            "deviation": (told * d,),
-            "precision": (d, d) if told else (0,),
-        }
+        shapes |= {"recent": (n, width), "mean": (told * width,)}
+        shapes |= {"deviation": (told * d,), "precision": (d, d) if told else (0,)}
         fit = all(parts[name].shape == shape for name, shape in shapes.items()) and hidden.shape == (n, columns)
         if rows < 0 or not fit or not 0 < n <= min(rows, _GROUP + POOL) or told != (rows >= _FIRST_GROUPS[0]):
             raise TableError("the sums that gaps are filled by do not fit the columns")
@@ -241,14 +237,13 @@ class Filling:
         limits |= dict.fromkeys(("latest", "alike"), width * _FARTHEST**2 * rows)
         if not positive or not all((np.abs(part) <= limits[name]).all() for name, part in parts.items()):
             raise TableError("the sums that gaps are filled by are out of range")
-        recent = parts.pop("recent")
+        made = cls(rows, parts["mean"], parts["deviation"], parts["precision"], parts["latest"], parts["alike"])
+        recent, pool = parts["recent"], n - made._since_closed()
+        made = replace(made, recent=(recent[:pool], recent[pool:]), recent_hidden=(hidden[:pool], hidden[pool:]))
         if not told:
-            return cls(rows=rows, recent=(recent,), recent_hidden=(hidden,), **parts)
-        loaded = cls(rows=rows, **parts)
-        pool = n - loaded._since_closed()
+            return made
         if pool <= 0:
             raise TableError("the rows that gaps are filled by are too few")
-        made = replace(loaded, recent=(recent[:pool], recent[pool:]), recent_hidden=(hidden[:pool], hidden[pool:]))
         scale = Scale.of(recent[:pool, :d])
         return made._ready(layout, scale, scale(recent[:pool, :d]))
 

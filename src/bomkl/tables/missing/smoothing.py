@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ Single = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 Places = NDArray[np.intp]
 _WIDTH = 0.8  # of the kernel, in deviations of a score
-_UNKNOWN = np.float32(2.0)  # squared distance of independent scores, counted once for all rows
+_UNKNOWN = np.float32(2.0)  # squared distance of independent scores, counted once for every pair of rows
 _DOUBT = 0.5  # weight of a row that says the linear prediction is right
 _TOGETHER = 128  # cells worked on in one step; the result does not depend on it
 _LARGEST = 4.0  # deviations of a score that count as left over
@@ -84,10 +84,14 @@ class Smoother:
         present = present & varies
         known = np.where(present, scores, 0.0)
         left = np.where(present & alone, np.clip(residuals(precision, scores, owner), -_LARGEST, _LARGEST), 0.0)
-        more = ((0, -len(scores) % BLOCK), (0, 0))
-        parts = (np.ascontiguousarray(np.pad(each, more).T, dtype=np.float32) for each in (present, known, left))
-        squares = packed(np.hstack([present, known, known * known]).T)
-        return cls(squares, packed(present.T), *parts, max(int(varies.sum()), 1))
+        return cls(
+            squares=packed(np.hstack([present, known, known * known]).T),
+            shared=packed(present.T),
+            present=_whole_tiles(present),
+            scores=_whole_tiles(known),
+            left=_whole_tiles(left),
+            varying=max(int(varies.sum()), 1),
+        )
 
     def __call__(self, scores: Float, present: Mask, at: Places, column: Places) -> Float:
         """Say what to add to the linear predictions of cells at (at, column) of rows, whose own values are not used."""
@@ -117,7 +121,11 @@ class Smoother:
         return found
 
 
-def _product(factors: Float, tiles: Single) -> Single:
+def _whole_tiles(rows: NDArray[Any]) -> Single:
+    return np.ascontiguousarray(np.pad(rows, ((0, -len(rows) % BLOCK), (0, 0))).T, dtype=np.float32)
+
+
+def _product(factors: NDArray[Any], tiles: Single) -> Single:
     """Multiply with tiles; a row has the same bits among any others."""
     out = np.empty((len(factors), tiles.shape[0] * tiles.shape[2]), dtype=np.float32)
     matmul(factors.astype(np.float32), tiles, out)
