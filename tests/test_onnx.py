@@ -293,6 +293,9 @@ def test_what_cannot_be_exported_is_refused():
     model = BudgetMKLClassifier([Gaussian(), product]).fit(rows(), labels(rows(), 2))
     with pytest.raises(ValueError, match=r"The kernel product is a Python function, which an ONNX model cannot hold"):
         to_onnx(model)
+    holed = np.where(rows() > 1, np.nan, rows())
+    with pytest.raises(ValueError, match=r"no form of hashed values, .* those of missing values"):
+        to_onnx(AutoMKLClassifier(budget=40, random_state=0).fit(holed, labels(rows(), 2)))
     with pytest.raises(NotFittedError):
         to_onnx(BudgetMKLRegressor())
     with pytest.raises(TypeError, match=r"to_onnx exports .* Got list instead"):

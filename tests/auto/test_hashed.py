@@ -114,9 +114,9 @@ def test_words_users_and_typos_are_learned():
     assert max(importances, key=importances.get) in ("note", "user")
 
 
-def test_tables_without_texts_and_rounds_have_no_hashed_models():
+def test_whole_tables_of_numbers_and_rounds_have_no_hashed_models():
     model, X, y = model_and_rows("two", 100)
-    assert not isinstance(model.fit(X[["size", "day"]], y)._learner, HashedLearner)
+    assert not isinstance(model.fit(X[["size", "day"]].ffill().bfill(), y)._learner, HashedLearner)
     rounds = AutoMKLClassifier(budget=60, update="rounds", random_state=0).fit(X, y)
     assert not isinstance(rounds._learner, HashedLearner)
     with pytest.raises(ValueError, match="rounds"):

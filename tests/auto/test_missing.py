@@ -1,6 +1,7 @@
 """NaN in arrays is a missing value: the same bits for any split, filled in as the cells of a table are."""
 
 import gc
+import pickle
 import weakref
 from itertools import pairwise
 
@@ -13,6 +14,7 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, BudgetMKLClassifier, modelfile, river
+from bomkl.tables import TableEncoder
 
 N = 400
 X, CLASSES = make_classification(N, 6, n_informative=5, n_redundant=0, n_classes=3, random_state=0)
@@ -150,3 +152,75 @@ def test_what_fills_missing_values_does_not_hold_an_old_learner():
     model.partial_fit([[np.nan, 1.0]], [True])
     gc.collect()
     assert old() is None
+
+
+def telling(rows, y):
+    """Blank half of the cells of one class, and a fifth of the others, after the first row."""
+    blank = np.random.default_rng(1).random(rows.shape) < np.where(y, 0.5, 0.2)[:, None]
+    blank[0] = False
+    return np.where(blank, np.nan, rows)
+
+
+def test_that_a_cell_is_missing_may_tell_the_class():
+    y = CLASSES == 1
+    rows = telling(X, y)
+    frame = pd.DataFrame(rows, columns=list("abcdef"))
+    model, table = AutoMKLClassifier(60, random_state=0), AutoMKLClassifier(60, random_state=0)
+    first = model.score_and_learn(rows, y)
+    assert_array_equal(first, table.score_and_learn(frame, y))
+    told = np.mean((first > 0) == y)
+    hidden = TableEncoder().fit_transform(rows)
+    assert told > np.mean((clone(model).score_and_learn(hidden, y) > 0) == y) + 0.03
+    holed = frame[:2].assign(c=np.nan)
+    for each, two, name in ((model, holed.to_numpy(), 2), (table, holed, "c")):
+        found = each.explain(two[:1])
+        assert f"{name} missing" in found.values
+        assert np.isclose(sum(found.kernels.values()) + found.remainder, found.margin)
+        several = each.explain(two)
+        assert_allclose(several.base_values + several.values.sum(axis=1), each.decision_function(two), rtol=1e-5)
+
+
+def test_models_of_cells_begin_with_the_first_missing_cell():
+    model = AutoMKLClassifier(60, random_state=0).partial_fit(X, CLASSES)
+    before = model._learner.kind
+    model.predict(LATE)
+    model.partial_fit(LATE[:150], CLASSES[:150])
+    assert model._learner.kind == before == "identifiers"
+    model.partial_fit(LATE[150:], CLASSES[150:])
+    assert (model._learner.kind, model._learner.inner.kind) == ("hashed", before)
+    assert_allclose(model.predict_proba(X[:9]), model.predict_proba(sp.csr_matrix(X[:9])))
+    assert np.isclose(model.feature_importances_.sum(), 1)
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+def test_tables_of_numbers_give_the_same_bits_for_any_split(numbers, tmp_path):
+    y = NUMBERS if numbers else CLASSES
+    frame = pd.DataFrame(LATE, columns=list("abcdef"))
+    kind = AutoMKLRegressor if numbers else AutoMKLClassifier
+    whole, cut = kind(60, random_state=0).partial_fit(frame, y), kind(60, random_state=0)
+    for begin, end in pairwise([0, 1, 9, 149, 151, 152, 160, 300, N]):
+        cut.partial_fit(frame[begin:end], y[begin:end])
+        modelfile.save(cut, tmp_path / "model.bomkl")
+        cut = modelfile.load(tmp_path / "model.bomkl")
+    modelfile.save(whole, tmp_path / "whole.bomkl")
+    assert (tmp_path / "whole.bomkl").read_bytes() == (tmp_path / "model.bomkl").read_bytes()
+    assert_array_equal(cut.predict(frame), whole.predict(frame))
+
+
+def test_identifiers_and_missing_cells_are_both_learned():
+    rng = np.random.default_rng(0)
+    users = rng.integers(0, 60, size=3000)
+    y = rng.random(60)[users] < 0.5
+    y ^= rng.random(3000) < 0.1
+    rows = np.column_stack([users, rng.normal(size=(3000, 2))])
+    model = AutoMKLClassifier(60, random_state=0).partial_fit(rows, y)
+    assert model._learner.has_joined
+    rows[:, 1:] = telling(rows[:, 1:], y)
+    model.partial_fit(rows, y)
+    found = model.explain(rows[np.isnan(rows[:, 1])][:1])
+    assert any(name.startswith("0=") for name in found.values)
+    assert "1 missing" in found.values
+    assert np.isclose(sum(found.kernels.values()) + found.remainder, found.margin)
+    importances = dict(enumerate(model._slope_shares()))
+    assert np.isclose(sum(importances.values()), 1)
+    assert_array_equal(pickle.loads(pickle.dumps(model)).predict_proba(rows), model.predict_proba(rows))

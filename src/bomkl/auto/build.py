@@ -93,6 +93,16 @@ def _with_simple_models(learner: Learner, columns: int) -> Learner:
     return learner
 
 
+def takes_cells(learner: Learner) -> bool:
+    """Tell whether a learner of numbers can get models of the cells: what they learn does not add up over rounds."""
+    return isinstance(learner, IdentifierLearner)
+
+
+def with_cell_models(learner: Learner, cells: int) -> Learner:
+    """Put hashed models around a learner of numbers, once a cell is missing: an estimate would hide that."""
+    return HashedLearner(learner, None, HashedScores(learner.settings, cells, learner.outputs, learners=1))
+
+
 def new_learner(choices: Choices, settings: LearnerSettings, n_classes: int) -> Learner:
     """Return a learner that has not seen any rows."""
     learner, kinds = _learner_within(choices, settings, n_classes), kinds_of(choices)
@@ -149,6 +159,8 @@ def _wider(choices: Choices, settings: LearnerSettings, n_classes: int) -> Learn
 
 def fits(choices: Choices, learner: Learner | None) -> bool:
     """Tell whether an estimator may have a saved learner: the right kinds within each other."""
+    if isinstance(learner, HashedLearner) and takes_cells(learner.inner) and not choices.hashed:
+        learner = learner.inner  # from `with_cell_models`
     found: list[str] = []
     while learner is not None:
         found.insert(0, learner.kind)

@@ -20,6 +20,7 @@ from bomkl.auto.drift.fast_experts import FARTHEST, SLOW
 from bomkl.auto.features.features import KernelFeatures
 from bomkl.auto.features.pool_kernels import POOL_KERNELS
 from bomkl.auto.growth.growth_learner import GrowthLearner
+from bomkl.auto.hashed.hashed_learner import HashedLearner
 from bomkl.auto.hashed.identifiers import IdentifierLearner
 from bomkl.auto.learner import Learner
 from bomkl.auto.rows.row_learner import RowLearner
@@ -230,12 +231,14 @@ def _growth_scores(graph: Graph, rows: Result, learner: GrowthLearner) -> Result
 
 
 def _identifier_scores(graph: Graph, rows: Result, learner: IdentifierLearner) -> Result:
-    if learner.has_joined:
-        raise ValueError(
-            "to_onnx has no form of hashed values, and this model learns from those of whole numbers that act "
-            "like categories. Use bomkl.modelfile to save it."
-        )
     return _FORMS[learner.inner.kind](graph, rows, learner.inner)
+
+
+def _hashed_scores(graph: Graph, rows: Result, learner: HashedLearner) -> Result:
+    raise ValueError(
+        "to_onnx has no form of hashed values, and this model learns from those of missing values or of whole numbers "
+        "that act like categories. Use bomkl.modelfile to save it."
+    )
 
 
 _FORMS: dict[str, Callable[[Graph, Result, Any], Result]] = {
@@ -246,5 +249,6 @@ _FORMS: dict[str, Callable[[Graph, Result, Any], Result]] = {
     "simple": _simple_scores,
     "growth": _growth_scores,
     "identifiers": _identifier_scores,
+    "hashed": _hashed_scores,
     "round growth": _growth_scores,
 }

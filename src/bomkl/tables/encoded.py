@@ -32,10 +32,23 @@ class EncodedRows:
         cells = [(kind, None if values is None else values[rows]) for kind, values in self.cells]
         return EncodedRows(self.numbers[rows], cells)
 
+    def first_gap(self, learned: NDArray[np.bool_]) -> int | None:
+        """Find the first row to learn from that misses a number; None where there is none."""
+        gaps = np.zeros(len(learned), dtype=bool)
+        for _, values in self.cells:
+            gaps |= True if values is None else np.isnan(values)
+        found = np.flatnonzero(gaps & learned)
+        return int(found[0]) if len(found) else None
+
 
 def hashable(cells: Cells | None) -> Hashable:
     """Give parsed cells as the core hashes them: texts, numbers or days; None for a column without a value yet."""
     return (0, None) if cells is None else (_NUMBERS[cells.kind], cells.values)
+
+
+def with_cells(rows: Float) -> EncodedRows:
+    """Give rows of numbers that are all there with their cells."""
+    return EncodedRows(rows, [(2, column) for column in np.ascontiguousarray(rows.T)])
 
 
 def numbers_of(rows: Any) -> Any:

@@ -235,13 +235,16 @@ class AutoEstimator(FittedAttributes, InputRows, Pictures, BaseEstimator):  # ty
         with learning_bar(len(y), self.verbose, error=self._mean_error) as parts:
             for rows, part in self._parts(X, counted):
                 begin, codes = rows.start, y[rows] if are_labels else np.zeros(rows.stop - rows.start, dtype=np.intp)
-                room = self._room(weight[rows])
-                encoded, update = self._encoded(part, y[rows], counted[rows], row_numbers(X, rows), room)
+                numbers, room = row_numbers(X, rows), self._room(weight[rows])
+                encoded, update = self._encoded(part, y[rows], counted[rows], numbers, room)
+                gap = self._first_gap(encoded, counted[rows])
                 with self._working(len(codes)) as run:
-                    for first, last, kind in pieces(codes, counted[rows], self._learner_classes()):
+                    for first, last, kind in pieces(codes, counted[rows], self._learner_classes(), gap):
+                        if first == gap:
+                            self._begin_cells(encoded)
                         for each in parts(begin + first, begin + last):
                             some = encoded[each.start - begin : each.stop - begin]
-                            found = self._piece(some, y[each], weight[each], kind, run)
+                            found = self._piece(self._rows_of(some), y[each], weight[each], kind, run)
                             if with_scores:
                                 learned.append(found)
                 self._take_over(update)
@@ -258,18 +261,17 @@ class AutoEstimator(FittedAttributes, InputRows, Pictures, BaseEstimator):  # ty
         """Put a learner in place that has learned from rows with more columns; returns what it predicted before."""
         settings, follows = self._learner.settings, self._follows_drift
         self._learner = self._new_learner(settings.regression, self._learner_classes(), settings.seed)
-        if "_importance" in vars(self):
-            self._importance = self._importance.fork()
-            self._importance.begin_anew(len(y))
+        self._measure_anew(len(y))
         if follows:
             follow_drift(self._learner)
+        if self._first_gap(X, weight > 0) is not None:
+            self._begin_cells(X)
         with self._working(len(y)) as run:
             return self._learner.score_and_learn(self._rows_of(X), y, weight, run)
 
     def _choices(self, drift: Any, update: Any, classes: int) -> Choices:
         encoder = self.encoder_
-        hashed = 0 if encoder is None else encoder.hashed_columns
-        return Choices(self._n_columns(), drift, update, classes, hashed)
+        return Choices(self._n_columns(), drift, update, classes, 0 if encoder is None else encoder.hashed_columns)
 
     def _draw_seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**63 - 1, dtype=np.int64))

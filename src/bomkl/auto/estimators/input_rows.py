@@ -14,8 +14,10 @@ from bomkl._support.validation import (
     parameter_error,
     weights_as_numbers,
 )
+from bomkl.auto.build import takes_cells, with_cell_models
 from bomkl.auto.device import on_host, rows_on_device
 from bomkl.auto.estimators.missing import (
+    dense,
     filled,
     filled_and_learned,
     has_missing,
@@ -28,7 +30,7 @@ from bomkl.auto.hashed.hashed_learner import HashedLearner
 from bomkl.auto.rows.arrays import counted
 from bomkl.tables import TableEncoder
 from bomkl.tables.early import Room
-from bomkl.tables.encoded import EncodedRows
+from bomkl.tables.encoded import EncodedRows, numbers_of, with_cells
 from bomkl.tables.frames import Table
 from bomkl.tables.learned import Update
 
@@ -60,7 +62,7 @@ class InputRows(OneRow):
         if isinstance(X, Table) or ("_filler" not in vars(self) and not has_missing(X)):
             rows, update = super()._encoded(X, y, learned, numbers, room)
             self._places = None if update is None else update.columns_of_features()
-            return (rows if update is None else self._rows_of(EncodedRows(rows, update.cells))), update
+            return (rows if update is None else EncodedRows(rows, update.cells)), update
         rows, self._filler = filled_and_learned(self._filler_so_far(), X, learned)
         vars(self).pop("_filler_of_stored", None)  # which keeps an earlier learner in memory
         return rows, None
@@ -69,9 +71,21 @@ class InputRows(OneRow):
         super()._take_over(update)
         self._places = None  # from here on they are those of the encoder, which may change before the next rows
 
-    def _rows_of(self, rows: EncodedRows) -> Any:
-        """Rows of a table as the learner takes them."""
-        return rows if isinstance(self._learner, HashedLearner) else rows.numbers
+    def _rows_of(self, rows: Any) -> Any:
+        """Give encoded rows, or a matrix without missing values, as the learner takes them."""
+        if not isinstance(self._learner, HashedLearner):
+            return numbers_of(rows)
+        return rows if isinstance(rows, EncodedRows) else with_cells(dense(rows))
+
+    def _first_gap(self, rows: Any, learned: NDArray[np.bool_]) -> int | None:
+        """Find the row that models of cells begin with; None before it, and where they have begun or never do."""
+        ready = isinstance(rows, EncodedRows) and takes_cells(self._learner)
+        return rows.first_gap(learned) if ready else None
+
+    def _begin_cells(self, rows: EncodedRows) -> None:
+        """Learn from the cells of rows as well: that one is missing may tell something."""
+        self._learner = with_cell_models(self._learner, len(rows.cells))
+        self._measure_anew(self._learner.seen)
 
     def _filler_so_far(self) -> TableEncoder:
         """Return what fills NaN; before the first one, the rows in memory tell how."""
@@ -111,7 +125,7 @@ class InputRows(OneRow):
         X = self._check_rows(X, first=False)
         if isinstance(X, Table):
             return self._rows_of(self._encoder.encode_with_cells(X))
-        return filled(self._filler_so_far(), X) if has_missing(X) else X
+        return self._rows_of(filled(self._filler_so_far(), X) if has_missing(X) else X)
 
     def _check_weight(self, sample_weight: Any, X: Any) -> Float:
         if sample_weight is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -87,8 +88,13 @@ def are_plain(y: NDArray[Any], known: NDArray[Any]) -> bool:
     return (kinds in ("bb", "ff") or set(kinds) <= set("iu")) and np.can_cast(y.dtype, known.dtype)
 
 
-def pieces(codes: NDArray[np.intp], counted: NDArray[np.bool_], known: int) -> Iterator[tuple[int, int, str]]:
-    """Cut rows where a third or later label comes for the first time and where rows of weight zero begin or end."""
+def pieces(
+    codes: NDArray[np.intp], counted: NDArray[np.bool_], known: int, gap: int | None = None
+) -> Iterator[tuple[int, int, str]]:
+    """Cut rows where a third or later label comes for the first time and where rows of weight zero begin or end.
+
+    `gap`: another row to cut at.
+    """
     if len(codes) == 0:
         return
     kinds = (~counted).astype(np.int8)
@@ -96,7 +102,8 @@ def pieces(codes: NDArray[np.intp], counted: NDArray[np.bool_], known: int) -> I
     new, first = np.unique(codes[places], return_index=True)
     kinds[places[first[new >= known]]] = 2
     cuts = np.flatnonzero(kinds[1:] != kinds[:-1]) + 1
-    for begin, end in zip([0, *cuts], [*cuts, len(codes)], strict=True):
+    cuts = np.unique([0, *cuts, *([] if gap is None else [gap]), len(codes)])
+    for begin, end in pairwise(cuts.tolist()):
         if kinds[begin] == 2:
             yield from ((row, row + 1, "new") for row in range(begin, end))
         elif begin < end:

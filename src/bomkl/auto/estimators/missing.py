@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from bomkl.auto.features.geometry import Float
 from bomkl.tables import TableEncoder
+from bomkl.tables.encoded import EncodedRows
 from bomkl.tables.frames import read_table
 
 MISSING = ("learn", "refuse")
@@ -69,19 +70,20 @@ def filler_from_state(state: dict[str, Any], columns: int) -> TableEncoder:
     return filler
 
 
-def filled(filler: TableEncoder, X: Any) -> Float:
-    """Rows without NaN, to predict."""
-    return filler.encode(_dense(X))
+def filled(filler: TableEncoder, X: Any) -> EncodedRows:
+    """Rows without NaN, to predict; NaN stays in their cells."""
+    return filler.encode_with_cells(dense(X))
 
 
-def filled_and_learned(filler: TableEncoder, X: Any, learned: NDArray[np.bool_]) -> tuple[Float, TableEncoder]:
-    """Rows without NaN, each filled by what came before it, and the filler that has learned from some of them."""
-    rows, update = filler.prepare(read_table(_dense(X)), None, learned)
+def filled_and_learned(filler: TableEncoder, X: Any, learned: NDArray[np.bool_]) -> tuple[EncodedRows, TableEncoder]:
+    """Rows likewise, each filled by what came before it, and the filler that has learned from some of them."""
+    rows, update = filler.prepare(read_table(dense(X)), None, learned)
     after = filler.fork()
     after.apply(update)
-    return rows, after
+    return EncodedRows(rows, update.cells), after
 
 
-def _dense(X: Any) -> NDArray[Any]:
+def dense(X: Any) -> NDArray[Any]:
+    """Rows of a matrix of any kind as an array."""
     rows: NDArray[Any] = X.toarray() if hasattr(X, "toarray") else X
     return rows

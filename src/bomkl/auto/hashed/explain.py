@@ -29,8 +29,15 @@ class _Score:
     """Stands for the column that holds the score of the hashed models."""
 
 
-def explain_row(learner: Learner, row: Any, sign: float, columns: Sequence[Any], names: Sequence[Any]) -> Explanation:
-    """Take the score of one row, times a sign, apart; of several classes that of the likeliest.
+def explain_row(
+    learner: Learner,
+    row: Any,
+    sign: float,
+    columns: Sequence[Any],
+    names: Sequence[Any],
+    output: int | None = None,
+) -> Explanation:
+    """Take the score of one row, times a sign, apart.
 
     Parameters
     ----------
@@ -44,23 +51,31 @@ def explain_row(learner: Learner, row: Any, sign: float, columns: Sequence[Any],
         What each column of numbers belongs to.
     names : sequence
         Names of the columns whose cells `EncodedRows` have.
+    output : int or None, default=None
+        Of several classes, the one whose score it is; None for the likeliest.
     """
     if isinstance(learner, IdentifierLearner):
         row, names, learner = learner.rows(row), learner.names_of_cells(columns), learner.inner
     if isinstance(learner, HashedLearner):
-        return _explain_hashed(learner, row, sign, columns, names)
-    return explain_learner(learner, row, sign, columns)
+        return _explain_hashed(learner, row, sign, columns, names, output)
+    return explain_learner(learner, row, sign, columns, output)
 
 
 def _explain_hashed(
-    learner: HashedLearner, row: EncodedRows, sign: float, columns: Sequence[Any], names: Sequence[Any]
+    learner: HashedLearner,
+    row: EncodedRows,
+    sign: float,
+    columns: Sequence[Any],
+    names: Sequence[Any],
+    output: int | None,
 ) -> Explanation:
     scores, several = sign * learner.scores(row)[0], learner.task is Task.MULTICLASS
-    output = int(np.argmax(scores)) if several else 0
+    if output is None:
+        output = int(np.argmax(scores)) if several else 0
     margin = float(scores[output] - scores.mean()) if several else float(scores[0])
     *of_learners, of_hashed = learner.hashed.last.slopes().tolist()
     numbers = learner.rows_of_learners(row, learner.hashed_scores(row))[0][1]
-    within = explain_learner(learner.inner, numbers, sign, [*columns, *([_Score] * learner.takes_score)], output)
+    within = explain_row(learner.inner, numbers, sign, [*columns, *([_Score] * learner.takes_score)], (), output)
     slope = sum(of_learners)
     by_part, features, parts = _contributions(learner, row, output)
     scale = sign * of_hashed * learner.hashed.spread
@@ -69,7 +84,7 @@ def _explain_hashed(
     by_column = {name: by_column.get(name, 0.0) for name in dict.fromkeys([*by_column, *names])}
     sizes = np.abs(parts)
     through = slope * within.columns.get(_Score, 0.0) * sizes / max(float(sizes.sum()), 1e-300)
-    values: dict[str, float] = {}
+    values = {text: slope * value for text, value in within.values.items()}
     for (_, slot, other, begin, end), value in zip(features.tolist(), (added + through).tolist(), strict=True):
         text = _text(row.cells, names, slot, other, begin, end)
         values[text] = values.get(text, 0.0) + value
@@ -77,10 +92,8 @@ def _explain_hashed(
         for each in owners:
             by_column[names[each // _SLOTS]] += value / len(owners)
     kernels = {name: slope * value for name, value in within.kernels.items()}
-    kernels |= {
-        name: float(sign * of_hashed * learner.hashed.spread * value)
-        for name, value in zip(PARTS, by_part, strict=True)
-    }
+    for name, value in zip(PARTS, by_part, strict=True):
+        kernels[name] = kernels.get(name, 0.0) + float(scale * value)
     return replace(
         within,
         margin=margin,
@@ -92,10 +105,28 @@ def _explain_hashed(
     )
 
 
-def column_shares(learner: HashedLearner, columns: Sequence[Any], names: Sequence[Any]) -> dict[Any, float] | None:
-    """Tell how much each column of the table matters, in shares of 1; None where it is not known yet."""
-    shares = relevance_shares(learner.inner)
+def column_shares(learner: Learner, columns: Sequence[Any], names: Sequence[Any]) -> dict[Any, float] | None:
+    """Tell how much each column of the user matters, in shares of 1; None where it is not known yet.
+
+    It takes what `explain_row` does.
+    """
+    if isinstance(learner, IdentifierLearner):
+        names, learner = learner.names_of_cells(columns), learner.inner
+    if isinstance(learner, HashedLearner):
+        return _hashed_shares(learner, columns, names)
+    shares = relevance_shares(learner)
     if shares is None:
+        return None
+    total: dict[Any, float] = {}
+    for column, share in zip(columns, shares.tolist(), strict=True):
+        if column is not None:
+            total[column] = total.get(column, 0.0) + share
+    return total
+
+
+def _hashed_shares(learner: HashedLearner, columns: Sequence[Any], names: Sequence[Any]) -> dict[Any, float] | None:
+    total = column_shares(learner.inner, [*columns, *([_Score] * learner.takes_score)], ())
+    if total is None:
         return None
     influence = learner.hashed.last.influence()
     by_model = learner.hashed.among.influence().reshape(-1, _WAYS).sum(axis=1)
@@ -104,10 +135,7 @@ def column_shares(learner: HashedLearner, columns: Sequence[Any], names: Sequenc
         by_name = np.maximum(parts, 0.0).reshape(-1, _SLOTS).sum(axis=1)
         hashed += weight * by_name / max(float(by_name.sum()), 1e-300)
     hashed /= max(float(hashed.sum()), 1e-300)
-    total: dict[Any, float] = {}
-    for column, share in zip([*columns, *([_Score] * learner.takes_score)], shares.tolist(), strict=True):
-        if column is not None:
-            total[column] = total.get(column, 0.0) + (1 - influence[-1]) * share
+    total = {column: (1 - influence[-1]) * share for column, share in total.items()}
     of_score = total.pop(_Score, 0.0) + influence[-1]
     for name, share in zip(names, hashed.tolist(), strict=True):
         total[name] = total.get(name, 0.0) + of_score * share

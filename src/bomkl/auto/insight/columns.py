@@ -12,10 +12,8 @@ from bomkl._estimators.table_rows import TableRows
 from bomkl._support.change import as_of
 from bomkl._support.limits import WIDEST
 from bomkl.auto.features.geometry import Float
-from bomkl.auto.growth.explain import relevance_shares
 from bomkl.auto.hashed.explain import column_shares
 from bomkl.auto.hashed.hashed_learner import HashedLearner
-from bomkl.auto.hashed.identifiers import IdentifierLearner
 from bomkl.auto.insight.history import History
 from bomkl.auto.insight.importance import Importance
 from bomkl.auto.insight.mixing import RowMixer
@@ -50,7 +48,7 @@ class MeasuredColumns(TableRows):
             if self.n_features_in_ > WIDEST:
                 return None
             names = range(self.n_features_in_)
-            return RowMixer(names, names, ())
+            return RowMixer(names, names, names if isinstance(self._learner, HashedLearner) else ())
         places = self._places or encoder.columns_of_features()
         return RowMixer(list(encoder.kinds_), places, self._hashed_names())
 
@@ -58,11 +56,16 @@ class MeasuredColumns(TableRows):
         """Return rows of the stream as the learner takes them now; None before some were kept."""
         importance: Importance | None = vars(self).get("_importance")
         sample = None if importance is None else importance.sample()
-        return self._encoder.encoded_again(sample) if isinstance(sample, EncodedRows) else sample
+        if not isinstance(sample, EncodedRows):
+            return sample
+        return (vars(self).get("_filler") or self._encoder).encoded_again(sample)
 
     def _hashed_names(self) -> Sequence[Any]:
         """Columns whose cells rows have beside their numbers."""
-        return self._encoder.hashed_names() if isinstance(self._learner, HashedLearner) else ()
+        if not isinstance(self._learner, HashedLearner):
+            return ()
+        encoder = self.encoder_
+        return self._columns_of_features() if encoder is None else encoder.hashed_names()
 
     def _score_and_learn(self, X: Any, y: Float, weight: Float, run: Mapper = map) -> Float:
         """Score rows, each just before it is learned from; remember how good the scores are."""
@@ -90,10 +93,16 @@ class MeasuredColumns(TableRows):
             begin = end
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
+    def _measure_anew(self, seen: int) -> None:
+        """Go on measuring with rows that have more to them."""
+        if "_importance" in vars(self):
+            self._importance = self._importance.fork()
+            self._importance.begin_anew(seen)
+
     def _measure(self, learner: Learner, X: Any, y: Float, weight: Float, run: Mapper = map) -> tuple[Importance, bool]:
         """Measure the columns on rows of a window before they are learned from; whether the learner has to stay."""
         importance = self._importance.fork()
-        if self.encoder_ is None:
+        if not isinstance(X, EncodedRows):
             X = (canonical_rows if self.n_features_in_ > WIDEST else dense_rows)(X, 0, X.shape[0])
         return importance, importance.note(learner, X, y, weight, self._mixer, run)
 
@@ -160,19 +169,10 @@ class MeasuredColumns(TableRows):
         return np.maximum(means[2:], 0.0) / total, deviations[2:] / total
 
     def _slope_shares(self) -> Float:
-        learner, columns, names = self._learner, self._columns_of_features(), self._hashed_names()
-        if isinstance(learner, IdentifierLearner):
-            names, learner = learner.names_of_cells(columns), learner.inner
-        if isinstance(learner, HashedLearner):
-            shares = column_shares(learner, columns, names) or {}
-            return np.array([shares.get(column, 0.0) for column in self._column_names()])
-        importances = relevance_shares(learner)
-        if importances is None:
+        shares = column_shares(self._learner, self._columns_of_features(), self._hashed_names())
+        if shares is None:
             return np.broadcast_to(0.0, self.n_features_in_)  # of any width
-        if self.encoder_ is None:
-            return importances
-        by_column = self._by_column(importances)
-        return np.array([by_column.get(column, 0.0) for column in self.encoder_.kinds_])
+        return np.array([shares.get(column, 0.0) for column in self._column_names()])
 
     def _mean_error(self) -> float | None:
         """Mean error of the predictions so far, each before its row was learned from; None before the first ones."""

@@ -111,7 +111,7 @@ class Importance:
         return False
 
     def begin_anew(self, seen: int) -> None:
-        """Leave the window and the rows: they have other columns than rows will have from now on."""
+        """Leave the window and the rows: they have less to them than rows will have from now on."""
         self.open, self.kept, self.next = None, [], max(self.next, seen)
 
     def _keep(self, rows: Any, seed: int) -> None:
