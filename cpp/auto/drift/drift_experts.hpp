@@ -20,6 +20,7 @@
 #include "auto/drift/last_rows.hpp"
 #include "auto/drift/nearest_rows.hpp"
 #include "auto/drift/recent_labels.hpp"
+#include "auto/drift/running_scales.hpp"
 #include "primitives/not_finite.hpp"
 
 namespace bomkl::automatic {
@@ -59,23 +60,18 @@ public:
     }
 
     bool has_unchecked(double rows) const {
-        return std::any_of(groups_.begin(), groups_.end(), [&](const DriftGroup& group) {
-            return std::any_of(group.regressions.begin(), group.regressions.end(),
-                               [&](const auto& each) { return each->unchecked() >= rows; });
-        });
+        return std::any_of(groups_.begin(), groups_.end(), [&](const DriftGroup& group) { return group.has_unchecked(rows); });
     }
 
     void prepare() const {
-        for (const DriftGroup& group : groups_)
-            for (const auto& each : group.regressions) each->means();
+        for (const DriftGroup& group : groups_) group.prepare();
     }
 
     void add_class(const Primitives<float>& with, double log_odds) {
         task_ = Task::multiclass;
         labels_.add_class();
         outputs_ = outputs_ == 1 ? 3 : outputs_ + 1;
-        for (DriftGroup& group : groups_)
-            for (auto& each : group.regressions) each->add_class(with, log_odds);
+        for (DriftGroup& group : groups_) group.add_class(with, log_odds);
     }
 
     // The model was made anew: groups begin again from the last rows. `full`: it will not be made anew again.
@@ -178,8 +174,7 @@ public:
 
     std::size_t bytes() const {
         std::size_t total = last_.bytes() + (nearest_ ? nearest_->bytes() : 0);
-        for (const DriftGroup& group : groups_)
-            for (const auto& each : group.regressions) total += each->bytes();
+        for (const DriftGroup& group : groups_) total += group.bytes();
         return total;
     }
 
@@ -190,8 +185,7 @@ public:
         return out;
     }
 
-    // Size of the last errors of the model; 1 before the first, and for classes.
-    double unit() const { return is_regression(task_) && errors_[0] > 0 ? kDeviation * errors_[0] : 1.0; }
+    double unit() const { return is_regression(task_) ? errors_.deviation() : 1.0; }
 
     template <class Archive>
     void archive(Archive& a) {
@@ -202,8 +196,8 @@ public:
         a.flag("awake", awake_);
         a.flag("resting", resting_);
         a.flag("settled", settled_);
-        a.numbers("errors", errors_.data(), errors_.size(), 0.0);
-        a.numbers("weights", weights_.data(), weights_.size(), 0.0);
+        a.numbers("errors", errors_.sums.data(), errors_.sums.size(), 0.0);
+        a.numbers("weights", weights_.sums.data(), weights_.sums.size(), 0.0);
         a.numbers("mixture", stack_.mixture().data(), stack_.mixture().size(), 0.0);
         a.integers("sentinels", sentinels_);
         a.part("labels", labels_);
@@ -225,7 +219,7 @@ private:
     static constexpr std::int64_t kFirst = 2, kStay = 2000;
     static constexpr std::int64_t kRest = 256, kRests = 8;           // groups at rest learn from every eighth 256 rows
     static constexpr double kHintOfRise = 3, kHintOfEvidence = 100;  // that end a rest
-    static constexpr double kFarthest = 6, kHeaviest = 100, kLargestLoss = 15, kFade = 0.01, kYoung = 4, kDeviation = 1.25;
+    static constexpr double kFarthest = 6, kLargestLoss = 15;
 
     bool speaks(std::size_t g) const { return groups_[g].works() && !resting_; }
 
@@ -283,10 +277,8 @@ private:
         const double wide = parts_of_row(with, standard, said, base.data(), S.data()), unit = this->unit();
         combine(combiner, S, base.data(), wide, out);
         const double sharpness = is_regression(task_) ? rise_.sharpness() : 1;
-        const bool first = weights_[1] == 0;  // before it, a model of numbers knows neither their place nor their scale
-        weights_[0] += weight;
-        weights_[1] += 1;
-        const double relative = std::min(weight * (weights_[1] / weights_[0]), kHeaviest);
+        const bool first = !weights_.known();  // before it, a model of numbers knows neither their place nor their scale
+        const double relative = weights_.add(weight);
         if (is_regression(task_))
             target[0] = std::clamp((y - base[0]) / wide, -kFarthest, kFarthest);
         else
@@ -312,11 +304,9 @@ private:
             if (g < kSentinels) better(1 + g, own);
             if (groups_[g].resets) group_rise_[g] = groups_[g].rise.add(own[0]);
         }
-        if (!is_regression(task_) || errors_[1] > 0) rising_ = rise_.add(of_all[0]);  // before the first error there is no unit
-        if (is_regression(task_)) {
-            errors_[0] += std::max(kFade, kYoung / (errors_[1] + kYoung)) * (std::abs(base[0] - y) - errors_[0]);
-            errors_[1] += 1;
-        }
+        if (!is_regression(task_) || errors_.known())
+            rising_ = rise_.add(of_all[0]);  // before the first error there is no unit
+        if (is_regression(task_)) errors_.add(base[0] - y);
     }
 
     // After a row: who wakes, falls asleep or begins anew. Returns the groups that have to learn the rows that are there.
@@ -371,7 +361,7 @@ private:
                       std::size_t rows, bool keep_weights) {
         const std::size_t n = std::min(rows, last_.size());
         FirstFeatures F;
-        std::vector<double> targets, said(outputs_), S;
+        std::vector<double> targets;
         model.first_features(with, n ? last_.X(n) : nullptr, n, F);
         if (n) model.targets_of(last_.y(n), n, targets);
         for (std::size_t g : which) {
@@ -381,17 +371,8 @@ private:
             group.stop();
             if (parts.empty()) continue;
             group.begin(F, parts, outputs_);
-            if (n == 0) continue;
-            group.learn_regressions(with, F, 0, n, targets.data(), last_.weight(n), seen_ - std::int64_t(n), task_, outputs_,
-                                    S);
-            if (keep_weights && weights) {
-                group.combination = weights;
-                continue;
-            }
-            Combiner combiner(group.combination->view(), outputs_, task_);
-            for (std::size_t t = 0; t < n; ++t)
-                group.combine_and_learn(combiner, S.data() + t * parts.size() * outputs_, targets.data() + t * outputs_,
-                                        last_.weight(n)[t], said.data());
+            if (n) group.learn(with, F, targets.data(), last_.weight(n), n, seen_ - std::int64_t(n), task_, outputs_);
+            if (n && keep_weights && weights) group.combination = weights;
         }
     }
 
@@ -406,7 +387,8 @@ private:
     LastRows last_;
     std::array<BetterBy, 2 * (1 + kSentinels)> better_;  // than the model, by loss and by mistakes: all together, each sentinel
     LossRise rise_;
-    std::array<double, 2> errors_{}, weights_{};  // size of the model's errors, and rows; sum of the weights, and rows
+    ErrorSize errors_;  // of the model
+    MeanWeight weights_;
     std::int64_t seen_, awake_until_, watch_until_ = 0, evidence_at_ = 0;  // 0: none so far
     bool awake_ = true, settled_ = false, resting_ = false;
     std::vector<int> sentinels_;  // parts of the model that the fast group keeps while most sleep

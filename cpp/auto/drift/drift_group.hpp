@@ -54,6 +54,25 @@ struct DriftGroup {
 
     bool works() const { return !regressions.empty(); }
 
+    // Makes what `score` reads.
+    void prepare() const {
+        for (const auto& each : regressions) each->means();
+    }
+
+    void add_class(const Primitives<float>& with, double log_odds) {
+        for (auto& each : regressions) each->add_class(with, log_odds);
+    }
+
+    bool has_unchecked(double rows) const {
+        return std::any_of(regressions.begin(), regressions.end(), [&](const auto& each) { return each->unchecked() >= rows; });
+    }
+
+    std::size_t bytes() const {
+        std::size_t total = 0;
+        for (const auto& each : regressions) total += each->bytes();
+        return total;
+    }
+
     int first(const FirstFeatures::Of& of) const { return of.columns ? of.kept : std::min(of.kept, most); }
 
     bool fits(const FirstFeatures& F) const {
@@ -134,6 +153,17 @@ struct DriftGroup {
     void combine_and_learn(Combiner& combiner, const double* S, const double* target, double weight, double* said) {
         combiner.score(S, said);
         combiner.learn(S, target, weight, combination->loss_sum.data(), combination->error_sum.data());
+    }
+
+    // Learns rows with the regressions and with the combination.
+    void learn(const Primitives<float>& with, const FirstFeatures& F, const double* targets, const double* weight,
+               std::size_t n, std::int64_t seen, Task task, int outputs) {
+        const std::size_t o = std::size_t(outputs);
+        std::vector<double> S, said(o);
+        learn_regressions(with, F, 0, n, targets, weight, seen, task, outputs, S);
+        Combiner combiner(combination->view(), outputs, task);
+        for (std::size_t t = 0; t < n; ++t)
+            combine_and_learn(combiner, S.data() + t * parts.size() * o, targets + t * o, weight[t], said.data());
     }
 
     // Scores of rows by what is known now; of a single row as the next of the open blocks, if asked.
