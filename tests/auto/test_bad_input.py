@@ -127,7 +127,7 @@ def test_refused_parameters(kind, settings, message):
 def test_refused_loss_and_class_weight():
     with pytest.raises(ValueError, match=r"'loss' parameter of AutoMKLRegressor must be one of \['squared', 'huber'\]"):
         AutoMKLRegressor(loss="absolute").fit(X, Y)
-    for class_weight in ("even", np.ones(2), {0: -1.0}, {0: np.inf}, {0: np.nan}, {0: None}, {9: -1.0}):
+    for class_weight in ("even", np.ones(2), {0: -1.0}, {0: np.inf}, {0: np.nan}, {0: None}, {9: -1.0}, {0: 10**400}):
         with pytest.raises(ValueError, match=r"'class_weight' parameter of AutoMKLClassifier must be"):
             AutoMKLClassifier(class_weight=class_weight).fit(X, Y)
 

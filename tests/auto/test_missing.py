@@ -224,3 +224,18 @@ def test_identifiers_and_missing_cells_are_both_learned():
     importances = dict(enumerate(model._slope_shares()))
     assert np.isclose(sum(importances.values()), 1)
     assert_array_equal(pickle.loads(pickle.dumps(model)).predict_proba(rows), model.predict_proba(rows))
+
+
+@pytest.mark.parametrize("sizes", [(60,), (5, 55), (1, 2, 57)])
+def test_strings_may_come_late_in_a_table_with_more_columns_than_room_for_new_ones(sizes):
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 300))).astype(object)
+    frame.columns = [f"c{at}" for at in range(300)]
+    frame["late"] = [None] * 5 + ["red"] * 55
+    y = np.arange(60) % 2
+    whole = AutoMKLClassifier(30, random_state=0).partial_fit(frame, y)
+    model, begin = AutoMKLClassifier(30, random_state=0), 0
+    for size in sizes:
+        rows = slice(begin, begin + size)
+        model = pickle.loads(pickle.dumps(model.partial_fit(frame[rows], y[rows], [0, 1])))
+        begin += size
+    assert_array_equal(model.decision_function(frame), whole.decision_function(frame))

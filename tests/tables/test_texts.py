@@ -13,6 +13,7 @@ import pytest
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, BudgetMKLClassifier, modelfile
 from bomkl.serve.model.columns import Columns
 from bomkl.streams import open_stream
+from bomkl.tables.numbers import have_code, is_gap
 
 KINDS = {"amount": "number", "zip": "category", "code": "category", "level": "number", "note": "category"}
 
@@ -133,3 +134,18 @@ def test_whole_numbers_that_come_as_texts_may_be_codes():
     np.testing.assert_array_equal(learned(cut(texts, y, 1, 9, 100, 130))[1], scores)
     prices = texts.assign(code=[f"{value / 4:g}" for value in code])  # most are not whole
     assert learned([(prices, y)])[0].mistakes_ == learned([(prices.astype(float), y)])[0].mistakes_
+
+
+def test_a_text_that_would_be_an_infinite_number_is_a_code():
+    ids = pd.DataFrame({"id": ["1234567", "ab3", "12e4567", "9f"] * 20})
+    model = AutoMKLClassifier(budget=30, random_state=0).partial_fit(ids, [0, 1] * 40)
+    assert model.encoder_.kinds_ == {"id": "category"}
+
+
+def test_codes_are_found_in_linear_time():
+    assert not have_code(["x" + "\n" * 10**6 + "y", *[""] * 10**5])
+
+
+def test_nan_is_a_missing_value_however_it_is_written():
+    assert all(is_gap(text) for text in ("nan", "NaN", "NAN", "-nan", " nan "))
+    assert not any(is_gap(text) for text in ("nano", "nana", "-"))

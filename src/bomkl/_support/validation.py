@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 import math
+import sys
 from collections.abc import Iterable
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, cast
 
 
 def parameter_error(owner: str, name: str, rule: str, value: object) -> ValueError:
@@ -278,8 +279,8 @@ def check_count(owner: str, name: str, value: Any, largest: int = 2**31 - 1) -> 
 
 def check_class_weights(owner: str, class_weight: dict[Any, Any]) -> None:
     """Refuse weights of classes that are not finite numbers, or below zero."""
-    for weight in class_weight.values():
-        if not (isinstance(weight, Real) and 0 <= float(weight) < math.inf):
+    for weight in class_weight.values():  # an int may be too large for a float
+        if not (isinstance(weight, Real) and 0 <= cast(float, weight) <= sys.float_info.max):
             raise parameter_error(owner, "class_weight", "finite numbers >= 0", class_weight)
 
 

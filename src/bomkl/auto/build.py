@@ -159,8 +159,10 @@ def _wider(choices: Choices, settings: LearnerSettings, n_classes: int) -> Learn
 
 def fits(choices: Choices, learner: Learner | None) -> bool:
     """Tell whether an estimator may have a saved learner: the right kinds within each other."""
-    if isinstance(learner, HashedLearner) and takes_cells(learner.inner) and not choices.hashed:
+    if isinstance(learner, HashedLearner) and learner.inner is not None and takes_cells(learner.inner):
         learner = learner.inner  # from `with_cell_models`
+    if learner is not None and takes_cells(learner):
+        choices = replace(choices, hashed=0)  # strings, if any, came after it had begun with numbers
     found: list[str] = []
     while learner is not None:
         found.insert(0, learner.kind)

@@ -36,7 +36,8 @@ class EncodedRows:
         """Find the first row to learn from that misses a number; None where there is none."""
         gaps = np.zeros(len(learned), dtype=bool)
         for _, values in self.cells:
-            gaps |= True if values is None else np.isnan(values)
+            texts = isinstance(values, list)  # of a column that had no value when the model began
+            gaps |= values is None or ([each is None for each in values] if texts else np.isnan(values))
         found = np.flatnonzero(gaps & learned)
         return int(found[0]) if len(found) else None
 

@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 _THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?")
-_CODE = re.compile(r"^\s*[+-]?0[0-9]+\s*$", re.MULTILINE)  # such as a postcode, which a number would change
-_GAPS = frozenset({"", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"})
+_CODE = re.compile(r"\s*[+-]?0[0-9]+\s*")  # such as a postcode, which a number would change
+_INFINITE = re.compile(r"\s*[+-]?inf(inity)?\s*", re.IGNORECASE)
+_GAPS = frozenset({"", "?", "NA", "N/A", "null", "NULL", "None"})
+_NAN = re.compile(r"\s*[+-]?nan\s*", re.IGNORECASE)
 
 
 def is_gap(cell: Any) -> bool:
@@ -29,7 +31,7 @@ def is_gap(cell: Any) -> bool:
     if cell is None:
         return True
     if isinstance(cell, str):
-        return cell in _GAPS or cell.strip() in _GAPS
+        return cell in _GAPS or cell.strip() in _GAPS or (len(cell) < 9 and _NAN.fullmatch(cell) is not None)
     try:
         return bool(cell != cell)
     except ArithmeticError:  # Decimal("sNaN")
@@ -45,7 +47,10 @@ def number(cell: Any) -> float:
     if is_gap(cell):
         return math.nan
     if isinstance(cell, str) and "_" not in cell:  # Python's own spelling of large numbers, nobody else's
-        return float(cell.replace(",", "") if _THOUSANDS.fullmatch(cell.strip()) else cell)
+        found = float(cell.replace(",", "") if _THOUSANDS.fullmatch(cell.strip()) else cell)
+        if math.isinf(found) and not _INFINITE.fullmatch(cell):  # an identifier, such as 12e4567
+            raise ValueError(cell)
+        return found
     if isinstance(cell, dt.timedelta):
         return cell.total_seconds()
     if isinstance(cell, np.timedelta64):  # before integers: NumPy's are a kind of those
@@ -80,7 +85,7 @@ def have_code(cells: Iterable[Any]) -> bool:
     >>> have_code(["12", "0.5", 7]), have_code(["12", "0150"])
     (False, True)
     """
-    return _CODE.search("\n".join([cell for cell in cells if type(cell) is str])) is not None
+    return any(type(cell) is str and _CODE.fullmatch(cell) for cell in cells)
 
 
 def plain_numbers(cells: Any) -> NDArray[np.float64] | None:
