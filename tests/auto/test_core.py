@@ -19,7 +19,7 @@ from bomkl.auto.features.pool_kernels import (
     median_distance,
     squared_distances,
 )
-from bomkl.auto.rows.fit import finished, ridge_fit_steps, softmax
+from bomkl.auto.rows.fit import Directions, finished, ridge_fit_steps, softmax
 from bomkl.auto.rows.row_learner import RowLearner
 from bomkl.auto.task import Task
 
@@ -275,3 +275,13 @@ def test_arrays_that_do_not_fit_are_refused():
         regression.score_and_learn(np.zeros((2, 128), np.float32), np.zeros((2, 1)), np.ones(2), 2, 1.0, 0)
     with pytest.raises(ValueError, match="does not fit"):
         _core.RowModel.of(Geometry.of(double).core(), [], Combination.of(2).core, None, None, 0, 1, (0.0, 1.0))
+
+
+def test_conjugate_directions_find_the_least_of_a_quadratic_in_as_many_steps_as_it_has_curvatures():
+    curvature, w = np.array([1.0, 10.0, 100.0]), np.ones(3)
+    directions = Directions()
+    for _ in range(3):
+        slope = -curvature * w
+        step = directions.after(slope, slope)
+        w = w + step * (slope @ step) / (step @ (curvature * step))
+    np.testing.assert_allclose(w, 0, atol=1e-12)

@@ -16,7 +16,7 @@ from bomkl.auto.features.pool_kernels import POOL_KERNELS
 from bomkl.auto.gpu.errors import on_device
 from bomkl.auto.gpu.model import DeviceFeatures, fetched, means, pulls_and_curvature, tensor
 from bomkl.auto.gpu.pivots import pivoted_cholesky
-from bomkl.auto.rows.fit import LEAST_CURVATURE, FitRounds, Steps, step_length
+from bomkl.auto.rows.fit import LEAST_CURVATURE, Directions, FitRounds, Steps, step_length
 from bomkl.auto.task import Task
 
 _MANY = 1024  # landmarks from which on choosing among them takes less time on the device
@@ -91,8 +91,9 @@ class DeviceFitting:
                 p = means(f, task)
                 h = 2 * (p * (1 - p)).amax(dim=1).clamp_min(LEAST_CURVATURE)
             if anew:
-                information, factor = _information(F, double, counted * h, ridge)
-            step = torch.cholesky_solve(double.T @ (counted[:, None] * pull) - ridge * w, factor)
+                (information, factor), directions = _information(F, double, counted * h, ridge), Directions()
+            slope = double.T @ (counted[:, None] * pull) - ridge * w
+            step = directions.after(slope, torch.cholesky_solve(slope, factor))
             if not task.is_regression:
                 scores, change = (each.cpu().numpy() for each in (f, double @ step))
                 penalty = ridge * float((w * step).sum()), ridge * float((step * step).sum())
