@@ -97,7 +97,7 @@ class DeviceFitting:
             if not task.is_regression:
                 scores, change = (each.cpu().numpy() for each in (f, double @ step))
                 penalty = ridge * float((w * step).sum()), ridge * float((step * step).sum())
-                step *= step_length(scores, change, y, weight, *penalty, task)
+                step = step * step_length(scores, change, y, weight, *penalty, task)
             w = w + step
             rounds.took(float(step.abs().max()))
         return w, information
