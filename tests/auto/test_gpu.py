@@ -319,7 +319,8 @@ def test_landmarks_are_those_of_the_processor(monkeypatch):
     for mine, its in zip(seen.leader.components, expected.leader.components, strict=True):
         if its.support is not None:
             assert_array_equal(np.sort(mine.support), np.sort(its.support))  # rounding decides the order of alike ones
-    assert_allclose(seen.scores(X[200:]), expected.scores(X[200:]), rtol=1e-3, atol=1e-3)
+    # rounding may end the search along a step one round sooner, which moves scores by hundredths
+    assert_allclose(seen.scores(X[200:]), expected.scores(X[200:]), rtol=1e-3, atol=0.02)
 
 
 def test_workers_of_a_cluster_add_up_on_their_devices(monkeypatch):
