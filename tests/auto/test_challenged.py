@@ -59,7 +59,7 @@ def test_a_challenger_takes_over_after_the_same_row_however_rows_are_split(kind)
     assert layer(whole).inner.seen < 1500
     assert [event.row for event in whole.drift_] == sorted(event.row for event in whole.drift_)
     assert any(event.sudden and 900 < event.row < 1200 for event in whole.drift_)
-    split, others, trial = learned(kind, [7, 16, 1, 30], reload=True, n_jobs=2)
+    split, others, trial = learned(kind, [7, 5, 1, 3], reload=True, n_jobs=2)
     assert trial
     assert_array_equal(others, scores)
     assert split.drift_ == whole.drift_
