@@ -19,6 +19,7 @@ from bomkl.auto.features.pool_kernels import (
     median_distance,
     squared_distances,
 )
+from bomkl.auto.rows import fit
 from bomkl.auto.rows.fit import Directions, finished, ridge_fit_steps, softmax
 from bomkl.auto.rows.row_learner import RowLearner
 from bomkl.auto.task import Task
@@ -285,3 +286,24 @@ def test_conjugate_directions_find_the_least_of_a_quadratic_in_as_many_steps_as_
         step = directions.after(slope, slope)
         w = w + step * (slope @ step) / (step @ (curvature * step))
     np.testing.assert_allclose(w, 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("task", [Task.BINARY, Task.MULTICLASS])
+def test_few_rounds_of_a_fit_end_near_where_many_do(task, monkeypatch):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(600, 10))
+    place = np.digitize((rows**2).sum(axis=1), [7.5, 11])  # shells around each other
+    y = np.eye(3)[place] if task is Task.MULTICLASS else (place > 0)[:, None].astype(float)
+    features = KernelFeatures.of("view", "gaussian", 1.0, rows.astype(np.float32), np.arange(300))
+    F = features({"view": rows.astype(np.float32)})[:, : features.rank + 1].astype(float)
+
+    def loss():
+        w, _ = finished(ridge_fit_steps(F, y, np.ones(600), 0.01, task))
+        f = F @ w
+        own = np.logaddexp(0, f).sum() if task is Task.BINARY else np.logaddexp.reduce(f, axis=1).sum()
+        return own - (y * f).sum() + 0.005 * (w**2).sum()
+
+    few = loss()
+    monkeypatch.setitem(fit._MOST_ROUNDS, task, 300)
+    monkeypatch.setitem(fit._SMALL_STEP, task, 1e-6)
+    assert few < 1.05 * loss()  # without conjugate directions, 1.2 for several classes

@@ -159,9 +159,9 @@ class ChallengedLearner(Layer):
         both = [count * self.task.losses(scores[at:], y[at:]) for scores in (out, rival)]
         sums = np.cumsum(np.vstack([self.losses, np.stack(both, axis=1)]), axis=0)[1:]
         ages = self.age + np.arange(1, len(sums) + 1)
-        ahead, hopeless = sums[:, 0] - sums[:, 1], -_HOPELESS
+        ahead = sums[:, 0] - sums[:, 1]
+        hopeless = -np.inf if self.task.is_regression else -_HOPELESS
         if self.task.is_regression:  # in units of the squared error, half of which is a nat
-            hopeless = -np.inf
             ahead = np.divide(ages * ahead, 2 * sums[:, 0], out=np.zeros_like(ahead), where=sums[:, 0] > 0)
         win, patience = WIN * (1 + self.lost), PATIENCE >> min(self.lost, _HALVED)
         decided = np.flatnonzero((ahead > win) | (ahead < hopeless) | (ages >= patience))
