@@ -239,3 +239,21 @@ def test_strings_may_come_late_in_a_table_with_more_columns_than_room_for_new_on
         model = pickle.loads(pickle.dumps(model.partial_fit(frame[rows], y[rows], [0, 1])))
         begin += size
     assert_array_equal(model.decision_function(frame), whole.decision_function(frame))
+
+
+@pytest.mark.parametrize("sizes", [(300,), (100, 1, 199), (99, 3, 198)])
+def test_a_row_of_weight_zero_with_the_first_missing_cell_changes_nothing(sizes):
+    rng = np.random.default_rng(0)
+    rows, weight = rng.normal(size=(300, 4)), np.ones(300)
+    y = (rows[:, 0] * rows[:, 1] > 0).astype(int)
+    rows[[100, 101], 2], weight[[100, 101]] = np.nan, 0
+    rows[200:, 1] = np.where(rng.random(100) < 0.3, np.nan, rows[200:, 1])
+    learned = AutoMKLClassifier(40, random_state=0).partial_fit(rows, y, [0, 1], weight)
+    scored, scores, begin = AutoMKLClassifier(40, random_state=0), [], 0
+    for size in sizes:
+        part = slice(begin, begin + size)
+        scores.append(scored.score_and_learn(rows[part], y[part], classes=[0, 1], sample_weight=weight[part]))
+        begin += size
+    whole = AutoMKLClassifier(40, random_state=0).score_and_learn(rows, y, classes=[0, 1], sample_weight=weight)
+    assert_array_equal(np.concatenate(scores), whole)
+    assert_array_equal(scored.decision_function(rows), learned.decision_function(rows))

@@ -37,8 +37,7 @@ from bomkl.auto.estimators.memory import memory_bytes
 from bomkl.auto.estimators.missing import (
     MISSING,
     filler_from_state,
-    first_missing,
-    has_missing,
+    rows_before_filler,
 )
 from bomkl.auto.estimators.pictures import Pictures
 from bomkl.auto.features.features import LinearFeatures
@@ -191,8 +190,8 @@ class AutoEstimator(FittedAttributes, InputRows, Pictures, BaseEstimator):  # ty
                 end = begin + int(learned[left - 1]) + 1 if len(learned) >= left else end
             rows = slice(begin, end)
             part = X[rows] if isinstance(X, Drawn) or rows != slice(0, n) else X
-            if "_filler" not in vars(self) and has_missing(part) and (full := first_missing(part)):
-                rows, part = slice(begin, begin + full), part[:full]  # the filler begins with the rows learned by then
+            if "_filler" not in vars(self) and (before := rows_before_filler(part, counted[rows])):
+                rows, part = slice(begin, begin + before), part[:before]
             yield rows, part
             begin = rows.stop
             self._take_in_columns()

@@ -63,6 +63,8 @@ class InputRows(OneRow):
             rows, update = super()._encoded(X, y, learned, numbers, room)
             self._places = None if update is None else update.columns_of_features()
             return (rows if update is None else EncodedRows(rows, update.cells)), update
+        if not learned.any():
+            return filled(self._filler_so_far(), X), None
         rows, self._filler = filled_and_learned(self._filler_so_far(), X, learned)
         vars(self).pop("_filler_of_stored", None)  # which keeps an earlier learner in memory
         return rows, None

@@ -44,6 +44,21 @@ def first_missing(X: Any) -> int:
     return int(np.isnan(X).any(axis=1).argmax())
 
 
+def rows_before_filler(X: Any, learned: NDArray[np.bool_]) -> int:
+    """How many rows to take before what fills NaN begins; 0 where it begins with the first row, or never.
+
+    It begins with the first row to learn from that has NaN, and with what was learned by then. Rows with NaN before,
+    which are not learned from, are taken one by one.
+
+    Examples
+    --------
+    >>> X = np.array([[1.0], [np.nan], [2.0]])
+    >>> rows_before_filler(X, np.array([True, True, True])), rows_before_filler(X[1:], np.array([False, True]))
+    (1, 1)
+    """
+    return (first_missing(X) or int(not learned[0])) if has_missing(X) else 0
+
+
 def without_missing(X: Any) -> Any:
     """Very wide rows with zeros for NaN: there, a zero stands for whatever a row does not have."""
     if not hasattr(X, "tocsr"):
