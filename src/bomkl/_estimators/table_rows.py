@@ -16,8 +16,6 @@ from bomkl.tables.errors import TableError, with_row
 from bomkl.tables.frames import Table, is_table, read_table
 from bomkl.tables.learned import Update
 
-Float = NDArray[np.float64]
-
 
 class TableRows:
     """The encoder of an estimator that learned from tables."""
@@ -178,14 +176,6 @@ class TableRows:
         if encoder.n_features_in_ != vars(self).get("n_features_in_"):
             raise ValueError("'n_features_in_' of the saved model is not the number of columns of its encoder.")
         self._encoder = encoder
-
-    def _by_column(self, of_features: Float) -> dict[Any, float]:
-        """Add up what belongs to each of the user's columns."""
-        total: dict[Any, float] = {}
-        for column, value in zip(self._columns_of_features(), of_features.tolist(), strict=True):
-            if column is not None:
-                total[column] = total.get(column, 0.0) + value
-        return total
 
 
 def _is_sparse_frame(X: Any) -> bool:

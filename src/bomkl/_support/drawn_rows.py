@@ -46,7 +46,6 @@ class Drawn:
 
     @property
     def dtype(self) -> Any:
-        """Type of the cells of a matrix."""
         return self.X.dtype
 
     @property

@@ -72,7 +72,6 @@ class RowOrder(NamedTuple):
         return order._replace(told=True) if order._is_look and order._runs else order
 
     def after_numbers(self, targets: NDArray[np.float64]) -> Self:
-        """Take in numbers."""
         order = self
         for part in self._looks(len(targets)):
             some = targets[part]

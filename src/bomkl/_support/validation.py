@@ -246,25 +246,21 @@ def check_as_many(n_rows: int, n_labels: int, what: str) -> None:
 
 
 def check_positive(owner: str, name: str, value: Any) -> None:
-    """Refuse anything but a finite number above zero."""
     if not (is_finite_number(value) and value > 0):
         raise parameter_error(owner, name, "a finite number > 0", value)
 
 
 def check_not_negative(owner: str, name: str, value: Any) -> None:
-    """Refuse anything but a finite number that is zero or above."""
     if not (is_finite_number(value) and value >= 0):
         raise parameter_error(owner, name, "a finite number >= 0", value)
 
 
 def check_finite(owner: str, name: str, value: Any) -> None:
-    """Refuse anything but a finite number."""
     if not is_finite_number(value):
         raise parameter_error(owner, name, "a finite number", value)
 
 
 def check_open_unit(owner: str, name: str, value: Any) -> None:
-    """Refuse anything but a number strictly between 0 and 1."""
     if not (is_finite_number(value) and 0 < value < 1):
         raise parameter_error(owner, name, "a number in the open interval (0, 1)", value)
 
@@ -301,14 +297,12 @@ def thread_count(owner: str, n_jobs: Any) -> int:
 
 
 def check_choice(owner: str, name: str, value: Any, choices: Iterable[str]) -> None:
-    """Refuse a value outside a fixed set of names."""
     choices = list(choices)
     if value not in choices:
         raise parameter_error(owner, name, f"one of {choices}", value)
 
 
 def check_bool(owner: str, name: str, value: Any) -> None:
-    """Refuse anything but True or False."""
     if not isinstance(value, bool):
         raise parameter_error(owner, name, "True or False", value)
 

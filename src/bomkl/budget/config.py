@@ -36,7 +36,6 @@ def learner_record(learner: learners.Learner) -> dict[str, Any]:
 
 
 def combiner_record(combiner: combiners.Combiner) -> dict[str, Any]:
-    """Describe a combiner to the engine."""
     if isinstance(combiner, combiners.Uniform):
         return {"hedge": False, "loss": 0, "log_gamma": 0.0, "share": 0.0, "discount_selected_only": False}
     return {

@@ -23,7 +23,6 @@ class Commands(TyperGroup):
     """The commands of bomkl, and after them those of other packages, which are looked for only if they are needed."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of all commands."""
         return [*super().list_commands(ctx), *_entry_points()]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:

@@ -25,7 +25,6 @@ class Fingerprint:
         self._sums = dict(sums or {})
 
     def add(self, block: Block) -> None:
-        """Take in some more rows."""
         for name, values in _series(block):
             if name.startswith("column ") and name not in self._sums:  # a column begins with its first value
                 first = next((row for row, cell in enumerate(values) if not _is_missing(cell)), len(values))
@@ -35,7 +34,6 @@ class Fingerprint:
             self._sums[name] = checksum(values, self._sums.get(name, 0))
 
     def to_dict(self) -> dict[str, int]:
-        """Plain values, for a model file."""
         return dict(self._sums)
 
 
@@ -63,7 +61,6 @@ class FirstRows:
         return bool(self._marks) and set(self._marks).isdisjoint(_row_marks(block, _FIRST_ROWS))
 
     def to_list(self) -> list[int]:
-        """Plain values, for a model file."""
         return self._marks
 
 

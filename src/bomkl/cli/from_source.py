@@ -47,7 +47,6 @@ def source_rows(chosen: dict[str, Any]) -> dict[str, Any]:
 
 
 def source_settings(settings: RunSettings) -> RunSettings:
-    """Give the settings of a run whose rows come as records."""
     return dataclasses.replace(settings, rows=source_rows(settings.rows))
 
 

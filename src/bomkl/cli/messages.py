@@ -62,7 +62,6 @@ def printable(text: str) -> str:
 
 
 def message_of(error: Exception) -> str:
-    """Tell what is wrong."""
     if isinstance(error, OSError) and error.filename is not None:
         return f"{os.fsdecode(error.filename)}: {error.strerror}"
     return str(error)

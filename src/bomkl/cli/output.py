@@ -200,5 +200,4 @@ class ProgressTable:
 
 
 def short_name(metric: str) -> str:
-    """Name a metric in the head of a column."""
     return "MAE" if metric == "mean absolute error" else metric

@@ -282,12 +282,10 @@ class Predictions:
         self._name = "standard output" if file is sys.stdout else file.name
 
     def add(self, predictions: Any) -> None:
-        """Write the predictions of a block."""
         with naming(self._name):
             self._file.writelines(f"{each}\n" for each in predictions.tolist())
 
     def flush(self, to_disk: bool = False) -> None:
-        """Hand on what is written."""
         with naming(self._name):
             self._file.flush()
             if to_disk and self._file is not sys.stdout:
@@ -329,7 +327,6 @@ def _cut(path: str, lines: int) -> None:
 
 
 def classes_of(stream: Stream) -> tuple[Any, ...] | None:
-    """Classes that a stream knows of."""
     return None if stream.schema is None else stream.schema.classes
 
 

@@ -28,7 +28,6 @@ class DaskRunner(Runner):
         self.deaths = False  # workers have died of a task more often than Dask bears
 
     def gains(self, job: Job, pieces: list[Piece]) -> Iterable[Gains]:
-        """Yield gains of groups of pieces, as they are ready."""
         if self.static is None:
             self.static = delayed(_itself)(job.static())
         means = delayed(_itself)(job.means())

@@ -54,7 +54,6 @@ class Result:
     __pow__, __lt__ = _with_other("Pow"), _with_other("Less")
 
     def constant(self, value: NDArray[Any]) -> Result:
-        """Add an array of any type."""
         return self.operators.constant(value)
 
     def select_from(self, values: Any, axis: int = 0) -> Result:
@@ -62,11 +61,9 @@ class Result:
         return self.operators.add("Gather", values, self, axis=axis)
 
     def where(self, yes: Any, no: Any) -> Result:
-        """Take one value where this is true and another where it is not."""
         return self.add("Where", yes, no)
 
     def cast(self, to: int) -> Result:
-        """Take numbers as those of another type."""
         return self.add("Cast", to=to)
 
     def rounded(self) -> Result:
@@ -74,7 +71,6 @@ class Result:
         return self.cast(TensorProto.FLOAT).cast(TensorProto.DOUBLE)
 
     def clip(self, low: float, high: float) -> Result:
-        """Bring numbers into an interval."""
         return self.add("Clip", low, high)
 
     def at_least(self, low: Any) -> Result:
@@ -82,19 +78,15 @@ class Result:
         return self.add("Max", low)
 
     def columns(self, places: Any) -> Result:
-        """Take some columns, in some order."""
         return self.add("Gather", np.asarray(places).tolist(), axis=1)
 
     def sum(self, axis: int, keepdims: int = 1) -> Result:
-        """Add up along an axis."""
         return self.add("ReduceSum", [axis], keepdims=keepdims)
 
     def largest(self, axis: int, keepdims: int = 1) -> Result:
-        """Take the largest number along an axis."""
         return self.add("ReduceMax", axes=[axis], keepdims=keepdims)
 
     def mean(self, axis: int, keepdims: int = 1) -> Result:
-        """Take the mean along an axis."""
         return self.add("ReduceMean", axes=[axis], keepdims=keepdims)
 
     def unsqueeze(self) -> Result:
@@ -115,7 +107,6 @@ class Operators(ABC):
         self.nodes: list[Any] = []
 
     def add(self, operator: str, *inputs: Any, **attributes: Any) -> Result:
-        """Add an operator."""
         names = [self._name_of(each) for each in inputs]
         name = f"{self.prefix}{operator}_{len(self.nodes)}"
         self.nodes.append(helper.make_node(operator, names, [name], **attributes))
@@ -155,7 +146,6 @@ class Graph(Operators):
         return self.add("TreeEnsembleRegressor", *inputs, domain=TREE_DOMAIN, **attributes)
 
     def constant(self, value: NDArray[Any]) -> Result:
-        """Add an array of any type."""
         name = f"constant_{len(self._constants)}"
         self._constants.append(numpy_helper.from_array(value, name))
         return Result(self, name)
@@ -181,7 +171,6 @@ class Graph(Operators):
         self._outputs.append(helper.make_tensor_value_info(name, element, shape))
 
     def model(self, name: str, version: str) -> ModelProto:
-        """Finish the model."""
         graph = helper.make_graph(self.nodes, name, [self._input], self._outputs, self._constants)
         return helper.make_model(
             graph,

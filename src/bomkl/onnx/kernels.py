@@ -34,7 +34,6 @@ class StoredRows:
 
     @cached_property
     def inner(self) -> Result:
-        """Inner products."""
         return self._rows @ self._graph.add("Transpose", self._stored)
 
     def squared_distance(self, width: float) -> Result:
@@ -144,5 +143,4 @@ class _UsedRows:
         return self._all._columns(self._all.squared_distance(width), self._used)
 
     def exp(self, distance: Result, factor: float) -> Result:
-        """Exponentials that vanish where those of the engine do."""
         return self._all.exp(distance, factor)

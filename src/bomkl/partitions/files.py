@@ -45,7 +45,6 @@ class FilePartition:
 
     @property
     def name(self) -> str:
-        """Where it is, for messages."""
         if not self.end:
             return self.path
         unit = "row groups" if self.format == "parquet" else "bytes"
@@ -219,11 +218,9 @@ class PoolRunner(Runner):
         self.pool.shutdown(wait=True, cancel_futures=True)
 
     def place(self, partition: int) -> str:
-        """Name the file."""
         return self.reader.parts[partition].name
 
     def gains(self, job: Job, pieces: list[Piece]) -> Iterable[Gains]:
-        """Yield gains of pieces as they are ready."""
         if self.static is None:
             self.static = job.static()
             self.pool.shutdown(wait=True)

@@ -19,20 +19,9 @@ _LINE = 0.2  # inches of a line
 
 
 def picture(draw: Callable[[Axes], str], size: tuple[float, float], name: str) -> tuple[str, str]:
-    """Draw something.
+    """Draw something, and return it as SVG and what can be seen in words.
 
-    Parameters
-    ----------
-    draw : callable
-        Draws into axes, and returns what can be seen, in words.
-    size : tuple of float
-        Inches.
-    name : str
-        A name that no other picture of the page has.
-
-    Returns
-    -------
-    svg, words : str
+    `draw`: draws into axes, and returns these words. `size`: inches. `name`: one that no other picture of the page has.
     """
     try:
         import matplotlib

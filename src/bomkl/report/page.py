@@ -35,21 +35,9 @@ class Section:
 
 
 def report_page(model: Any, watch: RowWatch | None = None, title: str = "") -> str:
-    """Make the page of a model.
+    """Make the page of a fitted Auto model, as HTML.
 
-    Parameters
-    ----------
-    model : AutoMKLClassifier or AutoMKLRegressor
-        A fitted model.
-    watch : RowWatch or None, default=None
-        What watched the rows that it learned from. None: the page tells what the model remembers.
-    title : str, default=""
-        Title of the page.
-
-    Returns
-    -------
-    str
-        HTML.
+    `watch`: what watched the rows that it learned from. None: the page tells what the model remembers.
     """
     try:
         from jinja2 import Environment
@@ -91,15 +79,7 @@ def _counted(n: int, one: str, more: str | None = None) -> str:
 
 
 def write_report(path: str | os.PathLike[str], model: Any, watch: RowWatch | None = None, title: str = "") -> None:
-    """Write the page of a model to a file, which takes its place when all of it is written.
-
-    Parameters
-    ----------
-    path : path
-        The file.
-    model, watch, title
-        As for `report_page`.
-    """
+    """Write the page of a model to a file, which takes its place when all of it is written."""
     page = report_page(model, watch, title)
     with replacing(os.fspath(path)) as file:
         file.write(page.encode("utf-8", errors="xmlcharrefreplace"))

@@ -54,13 +54,7 @@ class Group:
 
 
 class RowWatch:
-    """Watches rows, predictions and errors; give its `note` to `ProgressiveValidation` as ``watch``.
-
-    Parameters
-    ----------
-    estimator : object
-        What predicts.
-    """
+    """Watches rows, predictions and errors; give its `note` to `ProgressiveValidation` as ``watch``."""
 
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
@@ -70,7 +64,6 @@ class RowWatch:
         self.labels: Counter[Any] = Counter()
 
     def note(self, X: Any, y: NDArray[Any], margins: Float, errors: Float) -> None:
-        """Count some rows."""
         cells = _cells(X)
         for name in list(cells)[:MOST_COLUMNS]:
             if name in self.columns or len(self.columns) < MOST_COLUMNS:

@@ -60,7 +60,6 @@ class Columns:
 
     @property
     def most(self) -> int:
-        """Number of columns there may be."""
         return MOST_COLUMNS_OF_RIVER
 
     @property
@@ -69,7 +68,6 @@ class Columns:
         return max(_FIRST_WIDTH, 1 << (len(self.places) - 1).bit_length()) if self.places else _FIRST_WIDTH
 
     def place(self, name: Any) -> int:
-        """Column of a name; -1 for none."""
         place = self.places.get(name)
         if place is None:
             full = len(self.places) >= self.most
@@ -94,14 +92,9 @@ class Columns:
 
 
 class FixedColumns(Columns):
-    """Columns of a model whose width is fixed, if it is not told by its first row, with room to grow.
+    """Columns of a model whose width is fixed: `told`, or that of its first row with room to grow.
 
-    Parameters
-    ----------
-    told : int or None, default=None
-        The width.
-    absent : {"zero", "missing"}, default="zero"
-        What a feature is that a row lacks.
+    `absent`: what a feature is that a row lacks, "zero" or "missing".
     """
 
     may_miss = True
@@ -114,7 +107,6 @@ class FixedColumns(Columns):
         self._told, self._width, self.absent = told, 0, absent
 
     def learn(self, names: Iterable[Any]) -> None:
-        """Give new names their columns, while there are any."""
         names = list(names)
         if not self._width:
             self._width = self._told or max(_FIRST_WIDTH, 1 << len(names).bit_length())
@@ -129,7 +121,6 @@ class FixedColumns(Columns):
             )
 
     def knows(self, names: Iterable[Any]) -> bool:
-        """Whether `learn` would change nothing."""
         names = list(names)
         return self._width > 0 and (
             all(name in self.places for name in names) or (self._warned and super().knows(names))
@@ -137,12 +128,10 @@ class FixedColumns(Columns):
 
     @property
     def most(self) -> int:
-        """Number of columns."""
         return self._width
 
     @property
     def width(self) -> int:
-        """Number of columns."""
         return self._width
 
 
@@ -151,13 +140,6 @@ class TableColumns:
 
     What a row lacks is a missing value. A model that grows takes names in that were not in the first row; others
     leave them out.
-
-    Parameters
-    ----------
-    names : iterable
-        Names of the features of the first row.
-    grows : bool, default=False
-        Whether the model grows.
     """
 
     grows = False  # in pickles of earlier versions
@@ -170,14 +152,12 @@ class TableColumns:
         return self
 
     def knows(self, names: Iterable[Any]) -> bool:
-        """Whether `learn` would change nothing."""
         return True
 
     def learn(self, names: Iterable[Any]) -> None:
         """Do nothing: the columns are fixed."""
 
     def row(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
-        """One row with its columns."""
         return dict(x) if self.grows else {name: x.get(name) for name in self.names}
 
     def rows(self, X: Any) -> list[dict[Any, Any]]:

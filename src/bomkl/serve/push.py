@@ -43,7 +43,6 @@ class Sent:
     _stride: int = 1
 
     def note(self, seconds: float) -> None:
-        """Note how long a request took."""
         if self.requests % self._stride == 0:
             self.latencies.append(seconds)
         self.requests += 1

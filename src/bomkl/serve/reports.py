@@ -33,7 +33,6 @@ class Sparing(logging.Filter):
             return count
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Filter messages of logging, by where they come from."""
         count = self.left_out((record.name, record.pathname, record.lineno))
         if count:
             record.msg = f"{record.msg} ({_more(count)})"
@@ -44,7 +43,6 @@ _sparing = Sparing()
 
 
 def report(kind: str, detail: object) -> None:
-    """Write what went wrong to standard error."""
     if (count := _sparing.left_out(kind)) is not None:
         print(f"bomkl: {kind}: {detail}{f' ({_more(count)})' if count else ''}", file=sys.stderr)
 

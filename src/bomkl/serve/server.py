@@ -142,7 +142,6 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Do nothing."""
         yield
 
 

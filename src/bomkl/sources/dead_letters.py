@@ -12,13 +12,7 @@ _MOST_SHOWN = 3  # told one by one
 
 
 class DeadLetters:
-    """Where damaged records go: a file of JSON lines, a topic, or nowhere; all are counted.
-
-    Parameters
-    ----------
-    url : SourceUrl
-        Where the records come from.
-    """
+    """Where damaged records of a source go: a file of JSON lines, a topic, or nowhere; all are counted."""
 
     def __init__(self, url: SourceUrl) -> None:
         self.count, where = 0, url.setting("dead_letters")
@@ -31,7 +25,6 @@ class DeadLetters:
             self._file = open(where, "a", encoding="utf-8")  # noqa: SIM115
 
     def add(self, record: Record, reason: str) -> None:
-        """Take a record that cannot be used."""
         self.count += 1
         if self.count <= _MOST_SHOWN:
             self._url.tell(f"{self._url.shown}: record {record.partition}/{record.position} is left out: {reason}")
@@ -54,7 +47,6 @@ class DeadLetters:
             self._sink.send(waiting)
 
     def close(self) -> None:
-        """Leave the file or the broker."""
         if self._file is not None:
             self._file.close()
         if self._sink is not None:

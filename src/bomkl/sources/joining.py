@@ -19,19 +19,13 @@ LABELS = "labels/"  # before the names of their partitions
 class TwoTopics:
     """Rows of one source and labels of another, as one source; rows first, so that a label seldom waits for its row.
 
-    Parameters
-    ----------
-    rows, labels : Source
-        The two.
-    full : callable, default=never
-        Tells whether so many rows wait that labels should come first.
+    `full`: tells whether so many rows wait that labels should come first.
     """
 
     def __init__(self, rows: Source, labels: Source, full: Callable[[], bool] = lambda: False) -> None:
         self._rows, self._labels, self.full = rows, labels, full
 
     def seek(self, positions: Mapping[str, int]) -> None:
-        """Go to positions of both."""
         mine, theirs = _parted(positions)
         self._rows.seek(mine)
         self._labels.seek(theirs)
@@ -46,21 +40,17 @@ class TwoTopics:
         return [each._replace(partition=LABELS + each.partition) for each in self._labels.poll(most, seconds)]
 
     def positions(self) -> Positions:
-        """Return what comes next in both."""
         return _joined(self._rows.positions(), self._labels.positions())
 
     def ends(self) -> Positions:
-        """Return the ends of both."""
         return _joined(self._rows.ends(), self._labels.ends())
 
     def commit(self, positions: Mapping[str, int]) -> None:
-        """Tell both brokers how far records are used."""
         mine, theirs = _parted(positions)
         self._rows.commit(mine)
         self._labels.commit(theirs)
 
     def close(self) -> None:
-        """Leave both."""
         self._rows.close()
         self._labels.close()
 
@@ -77,12 +67,7 @@ def _parted(positions: Mapping[str, int]) -> tuple[Positions, Positions]:
 class Join:
     """Rows that wait for their label, and labels that wait for their row; the oldest go when there are too many.
 
-    Parameters
-    ----------
-    most : int
-        How many of each may wait.
-    state : mapping or None, default=None
-        What `state` gave; None: nothing waits.
+    `most`: how many of each may wait. `state`: what `state` gave; None: nothing waits.
     """
 
     def __init__(self, most: int, state: Mapping[str, Any] | None = None) -> None:
@@ -117,7 +102,6 @@ class Join:
 
     @property
     def waiting(self) -> int:
-        """How many rows wait for their label."""
         return len(self._rows)
 
     def is_full(self, more: int) -> bool:
@@ -125,7 +109,6 @@ class Join:
         return len(self._rows) + more > self._most
 
     def state(self) -> dict[str, Any]:
-        """Plain values, for a model file."""
         return {
             "rows": [list(each) for each in self._rows.items()],
             "labels": [list(each) for each in self._labels.items()],

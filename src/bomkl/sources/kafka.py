@@ -64,13 +64,7 @@ class _Connection:
 
 
 class KafkaSink:
-    """A topic that predictions are published to; record p of any partition goes to partition p of the topic, or wraps.
-
-    Parameters
-    ----------
-    url : SourceUrl
-        The topic.
-    """
+    """A topic for predictions; record p of any partition goes to partition p of the topic, or wraps."""
 
     def __init__(self, url: SourceUrl) -> None:
         self._url, self._connection = url, _Connection(url)
@@ -79,7 +73,6 @@ class KafkaSink:
         self._failed: KafkaError | None = None
 
     def send(self, records: list[Record]) -> None:
-        """Publish values; returns when the broker has them."""
         for record in records:
             while True:
                 try:
@@ -106,11 +99,6 @@ class KafkaSource:
     """The records of a topic.
 
     With ``group``, the broker shares its partitions out among the members of the group; without, all are read.
-
-    Parameters
-    ----------
-    url : SourceUrl
-        The topic.
     """
 
     sink: ClassVar[Any] = KafkaSink
@@ -178,7 +166,6 @@ class KafkaSource:
         consumer.unassign()
 
     def poll(self, most: int, seconds: float) -> list[Record]:
-        """Return the next records."""
         found: list[Record] = []
         for message in self._consumer.consume(most, seconds):
             if (error := message.error()) is not None:
@@ -215,11 +202,9 @@ class KafkaSource:
             self._connection.failed(error)
 
     def positions(self) -> Positions:
-        """Return what comes next in the partitions that are read here."""
         return {each: at for each, at in self._next.items() if each in self._mine}
 
     def ends(self) -> Positions:
-        """Return the position behind the last record of each partition."""
         try:
             wanted = [TopicPartition(self._url.topic, each.partition, OFFSET_END) for each in self._partitions()]
             found = self._asking.offsets_for_times(wanted, timeout=_SECONDS)
@@ -228,7 +213,6 @@ class KafkaSource:
         return {str(each.partition): max(each.offset, 0) for each in found}
 
     def commit(self, positions: Mapping[str, int]) -> None:
-        """Tell the group how far records are used."""
         if self._group is not None and (mine := {each: at for each, at in positions.items() if each in self._next}):
             places = [TopicPartition(self._url.topic, int(each), at) for each, at in mine.items()]
             try:
@@ -237,6 +221,5 @@ class KafkaSource:
                 self._connection.failed(error.args[0])
 
     def close(self) -> None:
-        """Leave the group."""
         self._consumer.close()
         self._asking.close()

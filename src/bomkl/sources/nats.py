@@ -97,7 +97,6 @@ class _Client:
             self._loop.close()
 
     def close(self) -> None:
-        """Leave the server."""
         self._closing = True
         with suppress(NatsError, OSError, FutureTimeoutError):  # it may be gone already
             self.wait(self.connection.close(), 5)
@@ -112,19 +111,12 @@ async def _cancel_others() -> None:
 
 
 class NatsSink:
-    """A subject that predictions are published to; the server drops one that is sent again after a lost answer.
-
-    Parameters
-    ----------
-    url : SourceUrl
-        The stream.
-    """
+    """A subject that predictions are published to; the server drops one that is sent again after a lost answer."""
 
     def __init__(self, url: SourceUrl) -> None:
         self._client, self._subject = _Client(url), url.setting("subject", url.topic)
 
     def send(self, records: list[Record]) -> None:
-        """Publish values; returns when the server has them."""
         self._client.wait(self._publish(records), 600.0)
 
     async def _publish(self, records: list[Record]) -> None:
@@ -143,18 +135,11 @@ class NatsSink:
                 await asyncio.sleep(0.5)
 
     def close(self) -> None:
-        """Leave the server."""
         self._client.close()
 
 
 class NatsSource:
-    """The messages of a stream.
-
-    Parameters
-    ----------
-    url : SourceUrl
-        The stream.
-    """
+    """The messages of a stream."""
 
     sink: ClassVar[Any] = NatsSink
 
@@ -196,7 +181,6 @@ class NatsSource:
         return max(state.first_seq, 1), state.last_seq + 1
 
     def poll(self, most: int, seconds: float) -> list[Record]:
-        """Return the next messages."""
         most = min(most, _AT_ONCE)
         fetching, self._prefetched = self._prefetched or self._client.begin(self._fetch(most, seconds)), None
         try:
@@ -290,7 +274,6 @@ class NatsSource:
         return await self._client.stream.consumer_info(self._url.topic, self._consumer)
 
     def positions(self) -> Positions:
-        """Return what comes next."""
         return {PARTITION: self._next}
 
     def ends(self) -> Positions:
@@ -310,7 +293,6 @@ class NatsSource:
         """Do nothing: the server keeps no position of a reader."""
 
     def close(self) -> None:
-        """Leave the server."""
         self._client.close()
 
 

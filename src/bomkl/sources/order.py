@@ -17,13 +17,7 @@ from bomkl.sources.base import Positions, Record, Source
 
 
 class OrderLog:
-    """A file beside a model file: one line of JSON a batch, ``[[partition, position behind its last record], ...]``.
-
-    Parameters
-    ----------
-    path : str
-        The file.
-    """
+    """A file beside a model file: one line of JSON a batch, ``[[partition, position behind its last record], ...]``."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -57,14 +51,7 @@ class OrderLog:
 class Ordered:
     """Records of a source, first in the order of a run that was killed, then as they come.
 
-    Parameters
-    ----------
-    source : Source
-        The source, which has not been read yet.
-    log : OrderLog or None
-        The order; None: it is not kept.
-    positions : mapping
-        Where to begin.
+    `source`: has not been read yet. `log`: the order; None: it is not kept. `positions`: where to begin.
     """
 
     def __init__(self, source: Source, log: OrderLog | None, positions: Mapping[str, int]) -> None:

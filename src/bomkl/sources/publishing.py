@@ -15,13 +15,8 @@ _SECONDS = 0.5  # of silence after which no more of what was published before is
 class Publisher:
     """What publishes predictions.
 
-    Parameters
-    ----------
-    url : SourceUrl
-        The topic or stream.
-    state : mapping or None
-        What `state` gave; None for a new run. What was published after that by the run that was killed is read, and is
-        not published again.
+    `state`: what `state` gave; None for a new run. What was published after that by the run that was killed is read,
+    and is not published again.
     """
 
     def __init__(self, url: SourceUrl, state: Mapping[str, Any] | None) -> None:
@@ -73,6 +68,5 @@ class Publisher:
         return dict(self._saved)
 
     def close(self) -> None:
-        """Leave the broker."""
         self._sink.close()
         self._reader.close()

@@ -29,16 +29,8 @@ _LAG_SECONDS = 2.0  # between two looks at how many records are left
 class Records:
     """Records of a source, read as a file of JSON lines.
 
-    Parameters
-    ----------
-    url : SourceUrl
-        The source.
-    state : mapping or None, default=None
-        What `state` gave; None: begin where the source begins.
-    order : str or None, default=None
-        File for the order of records of several partitions; None: it is not kept.
-    waiting : callable, default=nullcontext
-        Makes a context in which a signal may end the wait for records.
+    `state`: what `state` gave; None: begin where the source begins. `order`: file for the order of records of several
+    partitions; None: it is not kept. `waiting`: makes a context in which a signal may end the wait for records.
     """
 
     rewindable = False
@@ -195,7 +187,6 @@ class Records:
         return self._lag
 
     def close(self) -> None:
-        """Leave the broker."""
         self.dead.close()
         self._source.close()
 
@@ -221,7 +212,6 @@ class _Refused(BadLines):
         self._records = records
 
     def report(self, bad: BadLineError) -> None:
-        """Hand it on."""
         super().report(bad)
         self._records.refuse(bad.line, bad.reason if bad.column is None else f"column {bad.column}: {bad.reason}")
 

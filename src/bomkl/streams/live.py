@@ -37,7 +37,6 @@ class LiveFile:
         self._size, self._last_line = 0, 0  # of the burst: its bytes, and those up to its last line end
 
     def seekable(self) -> bool:
-        """Tell that it cannot seek."""
         return False
 
     @property
@@ -50,7 +49,6 @@ class LiveFile:
         return self._burst.tell() < self._last_line
 
     def readline(self, limit: int) -> bytes:
-        """Read a line, waiting for its end."""
         line = self._burst.readline(limit)
         if line.endswith(b"\n") or len(line) == limit:
             return line

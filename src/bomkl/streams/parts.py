@@ -124,12 +124,10 @@ class Matrix:
     lines: Lines
 
     def infer(self, options: StreamOptions) -> Schema:
-        """Guess the meaning of the columns."""
         kind = "number" if self.label_cells is None else label_kind(self.label_cells)
         return Schema(options.n_features or self._width(), label_kind=kind)
 
     def widen(self, schema: Schema, options: StreamOptions) -> Schema:
-        """Make room in a schema."""
         return schema if options.n_features else replace(schema, n_features=max(schema.n_features, self._width()))
 
     def extend(self, schema: Schema, options: StreamOptions, ignored: Counter[str]) -> Schema:
@@ -137,7 +135,6 @@ class Matrix:
         return schema
 
     def encode(self, schema: Schema, options: StreamOptions, bad: BadLines) -> Block:
-        """Turn the rows into features and labels; rows that cannot be read are reported and left out."""
         if schema.columns is not None:
             names = [column.name for column in schema.columns]
             raise StreamError(f"{self.file}: features have no names here, but the columns {names} are needed")
@@ -152,7 +149,6 @@ class Matrix:
         return _finish(X, self.label_cells, None, schema, options, rows)
 
     def __getitem__(self, rows: slice) -> Matrix:
-        """Take some rows."""
         labels = None if self.label_cells is None else self.label_cells[rows]
         return Matrix(self.file, self.X[rows], labels, self.lines[rows])
 
@@ -294,7 +290,6 @@ class Table:
         notices.warn()
 
     def __getitem__(self, rows: slice) -> Table:
-        """Take some rows."""
         return replace(self, cells={name: cells[rows] for name, cells in self.cells.items()}, lines=self.lines[rows])
 
     def pieces(self, schema: Schema, options: StreamOptions) -> Iterator[tuple[Schema, Table]]:

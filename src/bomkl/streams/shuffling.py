@@ -23,17 +23,6 @@ def shuffled(stream: Stream, seed: int) -> Iterator[Block]:
     Every row is read before the first is returned. Each goes to one of 64 temporary files by chance. The files are
     then read one after the other, each in a random order. So memory holds a 64th of the rows.
 
-    Parameters
-    ----------
-    stream : Stream
-        The rows.
-    seed : int
-        Seed of the order.
-
-    Yields
-    ------
-    Block
-
     Examples
     --------
     >>> import tempfile, pathlib

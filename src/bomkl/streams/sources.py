@@ -27,19 +27,12 @@ _COMPRESSION_MAGIC = 4  # bytes of the longest magic number below
 
 @dataclass(frozen=True)
 class Source:
-    """One file, or standard input.
+    """One file, or standard input."""
 
-    Parameters
-    ----------
-    path : str
-        Path of the file, or ``"-"``.
-    """
-
-    path: str
+    path: str  # of the file, or "-"
 
     @property
     def name(self) -> str:
-        """Name in messages."""
         return "<stdin>" if self.path == STDIN else self.path
 
     @property

@@ -220,11 +220,9 @@ class Cells:
     first_row: int = 0  # number of their first row in the table, for messages
 
     def __getitem__(self, rows: Any) -> Cells:
-        """Take some cells, by a slice, a mask or their numbers."""
         return Cells(taken(self.values, rows), self.kind)
 
     def after(self, begin: int) -> Cells:
-        """Leave the first cells out."""
         return Cells(self.values[begin:], self.kind, self.first_row + begin) if begin else self
 
     def after_gaps(self, count: int) -> Cells:
@@ -234,7 +232,6 @@ class Cells:
         return Cells(np.concatenate([np.full(count, np.nan), self.values]), self.kind)
 
     def count(self) -> int:
-        """Count the cells that have a value."""
         return sum(not is_gap(cell) for cell in self.values)
 
     def first_value(self, rows: Any = None) -> int | None:

@@ -98,7 +98,6 @@ class Column:
         return replace(self, kind=kind, values=replace(self.values, named=kind == "category"))
 
     def with_place(self, code: int, place: int) -> Column:
-        """Give a value a column of zeros and ones."""
         return replace(self, values=replace(self.values, places=self.values.places | {code: place}))
 
     def begun(self, cells: Cells, rows: NDArray[np.intp], n_rows: int, declared: Kind | None) -> Column:
@@ -126,7 +125,6 @@ class Column:
         return encode(typed, learned, targets, out)
 
     def parsed(self, cells: Cells, notices: Notices) -> Cells:
-        """Give the cells as what it holds."""
         assert self.kind is not None
         read = text_or_number if self.turns else None
         return cells.parsed(self.name, self.kind, notices, self.values.known, read)
@@ -191,7 +189,6 @@ class Column:
         return Change(numbers, claims, after, cells)
 
     def feature_names(self) -> list[str]:
-        """Name its columns of numbers."""
         n = self.values.n_targets
         means = ("target",) if n == 1 else tuple(f"target{at}" for at in range(n))
         parts = {None: (), "date": DATE_PARTS, "category": means}.get(self.kind, ("",))
@@ -199,7 +196,6 @@ class Column:
         return [*names, *(f"{self.name}_{at}" for at in range(len(names), self.width))][: self.width]
 
     def state(self) -> dict[str, Any]:
-        """Everything it is, as plain values and arrays."""
         names = ("name", "kind", "width", "total", "count", "origin", "start", "birth", "turns", "codes")
         values = self.values.state() if self.in_use else None
         return {name: getattr(self, name) for name in names} | {"values": values}

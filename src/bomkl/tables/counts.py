@@ -38,7 +38,6 @@ class Amounts:
     squares: int = 0
 
     def add(self, other: Amounts) -> None:
-        """Add those of other rows."""
         self.rows += other.rows
         self.squares += other.squares
         for label, amount in other.sums.items():

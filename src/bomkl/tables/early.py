@@ -60,7 +60,6 @@ class EarlyRows:
         return type(self)((*self.tables, table), (*self.y, np.array(y)), (*self.weight, np.array(weight)))
 
     def cells(self, name: Any) -> Cells:
-        """Give the cells of a column."""
         return stacked([Table({name: cells_of(each, name)}, each.n_rows) for each in self.tables]).columns[name]
 
     def arrays(self) -> tuple[Table, NDArray[Any], Float]:
@@ -82,7 +81,6 @@ class EarlyRows:
 
     @classmethod
     def from_state(cls, state: dict[str, Any] | None, rows: int) -> Self:
-        """Go on where `state` was taken, with so many rows."""
         if state is None:
             return cls()
         y, weight = np.array(state["y"]), np.array(state["weight"], dtype=np.float64)

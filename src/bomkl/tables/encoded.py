@@ -24,11 +24,9 @@ class EncodedRows:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Rows and columns of numbers."""
         return self.numbers.shape
 
     def __getitem__(self, rows: slice) -> EncodedRows:
-        """Take some rows."""
         cells = [(kind, None if values is None else values[rows]) for kind, values in self.cells]
         return EncodedRows(self.numbers[rows], cells)
 

@@ -36,11 +36,9 @@ class Table:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
         return self.n_rows, len(self.columns)
 
     def __getitem__(self, rows: NDArray[Any]) -> Table:
-        """Take some rows, by a slice, a mask or their numbers."""
         places = np.arange(self.n_rows)[rows]
         columns = {name: cells[places] for name, cells in self.columns.items()}
         return Table(columns, len(places), self.sparse, self.n_first)

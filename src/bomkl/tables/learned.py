@@ -150,7 +150,6 @@ class Learned:
 
     @property
     def width(self) -> int:
-        """Columns of numbers."""
         return self.one_hot.at + self.one_hot.size
 
     def features(self) -> list[tuple[Any, str]]:
@@ -318,7 +317,6 @@ class Learned:
         return self.filling.fill(out, hidden, layout, learned)
 
     def state(self) -> dict[str, Any]:
-        """Everything it is, as plain values and arrays."""
         return {
             "version": STATE_VERSION,
             "columns": [column.state() for column in self.columns],
@@ -335,7 +333,6 @@ class Learned:
 
     @classmethod
     def from_state(cls, state: dict[str, Any], target: str | None, max_values: int) -> Self:
-        """Go on where a state was taken."""
         if state["version"] not in (3, 4, STATE_VERSION):
             raise TableError(f"an encoder of version {state['version']}, but this bomkl reads 3 to {STATE_VERSION}")
         places, used = int(state["one_hot"]), int(state["one_hot_used"])

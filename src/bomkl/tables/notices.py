@@ -21,20 +21,10 @@ class TableWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Notice:
-    """One thing that could not be used.
-
-    Parameters
-    ----------
-    column : str or int
-        The column.
-    text : str
-        What happened to it, as a sentence without its number of rows.
-    rows : int
-        In how many rows.
-    """
+    """One thing that could not be used."""
 
     column: Any
-    text: str
+    text: str  # what happened to the column, as a sentence without its number of rows
     rows: int
 
 
@@ -70,7 +60,6 @@ class Notices:
         )
 
     def add(self, other: Notices) -> None:
-        """Add those of other rows."""
         for (_, what), notice in other.found.items():
             self._add(what, notice)
 

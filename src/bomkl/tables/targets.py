@@ -29,7 +29,6 @@ class Targets:
     deviations: Float
 
     def of(self, rows: Any) -> Targets:
-        """Take some rows, by a slice or by their numbers."""
         parts = (taken(each, rows) for each in (self.places, self.amounts, self.means, self.deviations))
         return Targets(*parts)
 
@@ -106,7 +105,6 @@ class TargetSums:
 
     @classmethod
     def from_state(cls, state: dict[str, Any], target: str | None, labels: list[Any]) -> TargetSums:
-        """Go on where `state` was taken."""
         sums, squares = (np.array(state[name], dtype=np.float64) for name in ("sums", "squares"))
         if sums.shape != (TARGETS[target],) or squares.shape != (TARGETS[target],):
             raise TableError("the sums of the targets do not fit")

@@ -161,13 +161,11 @@ class Values:
         return self.names()[code - _FIRST] if code >= _FIRST else f"(others {code})"
 
     def state(self) -> dict[str, Any]:
-        """Everything it is, as plain values and arrays."""
         places = np.array(sorted(self.places.items()), dtype=np.int64).reshape(-1, 2)
         return {"names": self.names(), "entries": np.array(self._all(), dtype=np.float64), "places": places}
 
     @classmethod
     def from_state(cls, state: dict[str, Any], n_targets: int, named: bool, limit: int, n_places: int) -> Self:
-        """Go on where `state` was taken."""
         names = list(state["names"])
         if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
             raise TableError("the categories of a column must be different texts")

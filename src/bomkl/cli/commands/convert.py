@@ -82,7 +82,6 @@ def write_delimited(file: TextIO, stream: Stream, schema: Schema, delimiter: str
 
 
 def write_jsonl(file: TextIO, stream: Stream, schema: Schema) -> None:
-    """Write one object for each row."""
     names = _names(schema)
     for values, label in _dense_rows(stream):
         file.write(json.dumps({**dict(zip(names, values, strict=True)), "label": label}) + "\n")

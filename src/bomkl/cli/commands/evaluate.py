@@ -148,7 +148,6 @@ def _row_watch(path: str, estimator: Any, inputs: list[str]) -> RowWatch:
 
 
 def _save_report(path: str, watch: RowWatch, inputs: list[str]) -> None:
-    """Write the page."""
     from bomkl.report import write_report
 
     names = ", ".join(os.path.basename(name) if "://" not in name else name for name in inputs[:3])

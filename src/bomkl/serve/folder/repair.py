@@ -28,7 +28,6 @@ class Plan:
     end: Place
 
     def __str__(self) -> str:
-        """Tell what will be done."""
         rows = self.end.rows - self.begin.rows
         kept = (
             f"Entries {self.begin.seq + 1} to {self.end.seq} with {rows} rows will be kept."

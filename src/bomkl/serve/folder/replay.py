@@ -67,7 +67,6 @@ class Replay:
             yield self._report()
 
     def save(self, path: str) -> None:
-        """Write the model."""
         modelfile.save(self.learner.estimator, path)
 
     def _report(self) -> Report:

@@ -40,13 +40,11 @@ class Start:
 
     @classmethod
     def of(cls, log: Log) -> Start:
-        """Return what a folder started from."""
         if log.fact("start") is None:
             raise LogError(f"{log.path}: is damaged: it does not say what model it started from.")
         return _checked(log, "start", cls)
 
     def estimator(self, labels: str | None) -> Any:
-        """Make the fresh model that learns labels of a kind."""
         kind = AutoMKLRegressor if labels == "number" else AutoMKLClassifier
         return kind(budget=self.budget, drift=self.drift, random_state=self.random_state, new_columns=self.new_columns)
 

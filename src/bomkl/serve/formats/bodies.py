@@ -159,7 +159,6 @@ class Parser:
         return _checked({JSON: self._json, NDJSON: self._lines, ARROW: self._arrow}[self.kind(content_type)](body))
 
     def of(self, content: Any) -> Parsed:
-        """Read what a JSON body holds."""
         return _checked(self._content(content))
 
     def kind(self, content_type: str) -> str:

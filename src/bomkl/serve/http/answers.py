@@ -77,7 +77,6 @@ class JsonResponse(Response):
     media_type = JSON
 
     def render(self, content: Any) -> bytes:
-        """Write it."""
         return to_json(content)
 
 

@@ -62,14 +62,12 @@ class Connection(HttpToolsProtocol):
     _header_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Expect a request."""
         super().connection_made(transport)
         self._heard = self.loop.time()
         self._expect_header()
         self._make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Expect nothing more."""
         self._stop_waiting()
         super().connection_lost(exc)
 
@@ -95,12 +93,10 @@ class Connection(HttpToolsProtocol):
         return True
 
     def on_message_begin(self) -> None:
-        """Begin to count."""
         self._in_header, self._header_bytes = True, 0
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Stop counting."""
         self._in_header = False
         self._stop_waiting()
         super().on_headers_complete()

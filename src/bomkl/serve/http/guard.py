@@ -55,7 +55,6 @@ class Upload:
         self.open = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
 
     async def receive(self) -> MutableMapping[str, Any]:
-        """Receive the next part."""
         message = await self._receive()
         self.open = self.open and bool(message.get("more_body"))
         return message
@@ -66,7 +65,6 @@ class Upload:
         return self.open and (b"expect" in self._headers or not few.isdigit() or int(few) > _SMALL_UPLOAD)
 
     async def drain(self) -> None:
-        """Read what comes and forget it."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LONGEST_DRAIN):
                 while self.open:
@@ -97,7 +95,6 @@ class Guard:
         self._token, self._metrics_token = (None if each is None else each.encode() for each in (token, metrics_token))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through, or answer it."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return

@@ -14,7 +14,6 @@ _PAGE = Path(__file__).parent / "page"
 
 
 def add_page(app: FastAPI) -> None:
-    """Add the page and what it loads."""
     plotly = importlib.util.find_spec("plotly")
     assert plotly is not None
     assert plotly.origin is not None

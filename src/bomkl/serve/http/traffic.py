@@ -37,7 +37,6 @@ class Traffic:
         self._of_kind: dict[tuple[str, int], tuple[Counter, Histogram]] = {}  # to look them up takes longer
 
     def count(self, route: str, status: int, seconds: float) -> None:
-        """Count one request."""
         if (found := self._of_kind.get((route, status))) is None:
             found = self._of_kind[route, status] = self._requests.labels(route, status), self._seconds.labels(route)
         requests, histogram = found
@@ -73,7 +72,6 @@ class Figures:
         self.state = state
 
     def collect(self) -> Iterator[Metric]:
-        """Yield them."""
         state, labels = self.state, self.state["labels"]
         ignored = sum(state["ignored_columns"].values())
         for name, text, count in (

@@ -157,7 +157,6 @@ class Columns:
         return np.array(labels, dtype=dtypes.get(self.labels or ""))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
         return asdict(self)
 
 

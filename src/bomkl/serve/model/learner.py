@@ -157,7 +157,6 @@ class Learner:
         return weights
 
     def drift_events(self) -> list[dict[str, Any]]:
-        """Return the changes of the stream that the model has noticed."""
         events = getattr(self.estimator, "drift_", []) if self.fitted else []
         return [
             {"rows": each.row, "sudden": each.sudden, "strength": each.strength, "experts": each.experts}

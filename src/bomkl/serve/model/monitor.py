@@ -35,7 +35,6 @@ class Curve:
         return self.stride - rows % self.stride
 
     def add(self, rows: int, *values: Any) -> None:
-        """Add a point."""
         for column, value in zip(self.columns.values(), (rows, *values), strict=True):
             column.append(value)
         self._thin()
@@ -209,7 +208,6 @@ class Monitor:
 
     @classmethod
     def restore(cls, state: dict[str, Any]) -> Monitor:
-        """Go on from what `state` gave."""
         points, stride = dict(state["points"]), state["stride"]
         if "weights" not in state:  # version 0.1.0 had both curves in one
             weights = {"rows": list(points["rows"]), "kernel_weights": points.pop("kernel_weights")}

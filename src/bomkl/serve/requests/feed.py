@@ -53,7 +53,6 @@ class Feed:
         self._records, self._lag, self._look_due = 0, 0, 0.0
 
     def figures(self) -> dict[str, Any]:
-        """Tell how far it is."""
         figures = {"records": self._records, "lag": self._lag, "dead_letters": self._dead.count}
         return {"url": self._url.shown, **figures}
 
@@ -103,7 +102,6 @@ class Feed:
         yield record, [{name: _cell(text) for name, text in row.items()} for row in rows] if self._texts else rows
 
     def _needed(self, record: Record) -> list[str]:
-        """Fields that a record must have."""
         label = [] if self._joins and not record.partition.startswith(LABELS) else [self._label]
         return [*label, self._key] if self._joins and self._key is not None else label
 

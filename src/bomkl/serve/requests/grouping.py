@@ -31,7 +31,6 @@ class Waiting:
         self._wait = _LEAST_WAIT
 
     def __bool__(self) -> bool:
-        """Whether any wait."""
         return bool(self._works)
 
     def add(self, work: Work) -> bool:
@@ -62,7 +61,6 @@ class Waiting:
         self._expected += len(self._works)
 
     def take(self) -> list[Work]:
-        """Take out a group."""
         found: list[Work] = []
         rows = 0
         while self._works and rows < _MOST_ROWS:

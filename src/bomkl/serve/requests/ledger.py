@@ -34,7 +34,6 @@ class Ledger:
         return self._began + time.monotonic()
 
     def begin(self) -> None:
-        """Begin a transaction."""
         self._before = self.columns, self.waiting, self.expired
         self._ignored.clear()
         self._log.begin()
@@ -47,12 +46,10 @@ class Ledger:
         self.ignored.add(self._ignored)
 
     def rollback(self) -> None:
-        """Forget the transaction."""
         self.columns, self.waiting, self.expired = self._before
         self._log.rollback()
 
     def fact(self, name: str) -> Any:
-        """Return a value that the log holds."""
         return self._log.fact(name)
 
     def store(self, work: Work) -> Known | None:

@@ -193,7 +193,6 @@ class Service:
             self._loop.call_soon_threadsafe(_set_results, outcomes)
 
     def _guarded(self, run: Callable[[], None]) -> None:
-        """Run a thread."""
         try:
             run()
         except BaseException as error:
@@ -384,7 +383,6 @@ class Service:
         self._settle(outcomes)
 
     def _is_predicting(self) -> bool:
-        """Whether predictions come."""
         return time.monotonic() - self._predicted < _PREDICTING_SECONDS
 
     def _between_parts(self) -> int:

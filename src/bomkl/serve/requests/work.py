@@ -32,7 +32,6 @@ class Work:
 
     @property
     def size(self) -> int:
-        """Number of rows."""
         return len(self.where)
 
     @property

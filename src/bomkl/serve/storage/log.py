@@ -173,7 +173,6 @@ class Log:
             raise self._damaged(f"entry {marked.seq} is not the one that {self._mark.path} names", marked.digest)
 
     def explained(self, doing: str = "") -> contextlib.AbstractContextManager[None]:
-        """Name the log and the place in errors of SQLite."""
         return explained(self.path, lambda: self._db, doing)
 
     def _damaged(self, problem: str, needle: object = None) -> LogError:
@@ -189,7 +188,6 @@ class Log:
 
     @property
     def end(self) -> Place:
-        """The place after the last entry."""
         return self._state.end
 
     def begin(self) -> None:
@@ -207,13 +205,11 @@ class Log:
         self._mark.write(self.end)
 
     def rollback(self) -> None:
-        """Undo everything since `begin`."""
         self._state = self._before  # known without the disk: a wrong number would leave a gap in the log
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
 
     def close(self) -> None:
-        """Close the files."""
         self._db.close()
         self._mark.close()
 
@@ -222,7 +218,6 @@ class Log:
         self._db.execute("INSERT OR REPLACE INTO facts VALUES ('end', ?, ?)", (end, row_checksum("end", end)))
 
     def insert(self, table: str, *values: Any) -> None:
-        """Add a row with its checksum."""
         digest = row_checksum(*values)
         self._db.execute(f"INSERT INTO {table} VALUES ({'?, ' * len(values)}?)", (*values, digest))
         self._count(digest)
@@ -240,12 +235,10 @@ class Log:
     # ------------------------------------------------------------ facts
 
     def fact(self, name: str) -> Any:
-        """Return a value stored under a name, or None."""
         text = self._state.facts.get(name)
         return None if text is None else json.loads(text)
 
     def set_fact(self, name: str, value: Any) -> None:
-        """Store a value under a name."""
         text = json.dumps(value)
         self._delete("facts", "name = ?", name)
         self.insert("facts", name, text)
@@ -254,7 +247,6 @@ class Log:
     # ------------------------------------------------------------ entries
 
     def append(self, rows: list[list[Any]], labels: list[Any], at: float) -> Entry:
-        """Add rows at the end."""
         body = to_json([rows, labels], inf_nan_mode="constants")
         place = self.append_body(body, len(labels), at)
         return Entry(place.seq, place.rows, rows, labels, place.digest)
@@ -305,7 +297,6 @@ class Log:
         self.set_fact("pruned_through", [place.seq, place.rows, place.digest.hex()])
 
     def place_of(self, seq: int) -> Place:
-        """Return the place after an entry."""
         if seq == self.start.seq:
             return self.start
         found = self._db.execute("SELECT seq, last_row, digest FROM entries WHERE seq = ?", (seq,)).fetchone()
@@ -328,12 +319,10 @@ class Log:
     # ------------------------------------------------------------ keys
 
     def known(self, key: str) -> Known | None:
-        """Find what came with a key before."""
         found = self._db.execute("SELECT seq, fingerprint, reply FROM keys WHERE key = ?", (key,)).fetchone()
         return None if found is None else Known(found[0], found[1], found[2] and json.loads(found[2]))
 
     def remember(self, key: str, seq: int, fingerprint: str) -> None:
-        """Note that an entry came with a key."""
         self.insert("keys", key, seq, fingerprint, None)
 
     def set_reply(self, seq: int, reply: Any) -> None:
@@ -351,21 +340,17 @@ class Log:
     # ------------------------------------------------------------ rows that wait for their label
 
     def wait_for_label(self, identifier: str, cells: list[Any], at: float) -> None:
-        """Keep a row until its label comes."""
         self.stop_waiting(identifier)
         self.insert("waiting", identifier, at, json.dumps(cells))
 
     def waiting_row(self, identifier: str) -> list[Any] | None:
-        """Find a row that waits for its label."""
         found = self._db.execute("SELECT cells FROM waiting WHERE id = ?", (identifier,)).fetchone()
         return None if found is None else json.loads(found[0])
 
     def stop_waiting(self, identifier: str) -> None:
-        """Forget a row whose label has come."""
         self._delete("waiting", "id = ?", identifier)
 
     def count_waiting(self) -> int:
-        """Count the rows that wait for their label."""
         return int(self._db.execute("SELECT COUNT(*) FROM waiting").fetchone()[0])
 
     def expire(self, before: float) -> int:

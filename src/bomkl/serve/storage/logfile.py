@@ -44,12 +44,10 @@ _SCHEMA = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"
 
 
 def log_path(folder: str | os.PathLike[str]) -> str:
-    """Path of the log in a data folder."""
     return os.path.join(folder, "log.sqlite")
 
 
 def connect(path: str, read_only: bool) -> sqlite3.Connection:
-    """Open a log."""
     option = ""
     if read_only and os.path.exists(f"{path}-wal"):
         option = "?mode=ro"  # whoever closes a log for writing deletes what is damaged in the write-ahead log

@@ -45,7 +45,6 @@ class Mark:
         )
 
     def write(self, place: Place) -> None:
-        """Write where the log ends."""
         with contextlib.suppress(OSError):  # the log is what counts
             new = self._descriptor < 0
             if new:
@@ -56,7 +55,6 @@ class Mark:
                 os.fsync(self._descriptor)
 
     def close(self) -> None:
-        """Close the file."""
         if self._descriptor >= 0:
             with contextlib.suppress(OSError):
                 os.fsync(self._descriptor)

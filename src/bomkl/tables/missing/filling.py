@@ -209,7 +209,6 @@ class Filling:
         return replace(self, scale=scale, smoother=Smoother.of(scores, present, self.precision, owner))
 
     def state(self) -> dict[str, Any]:
-        """Everything it is, as plain values and arrays."""
         together = {
             name: np.vstack(getattr(self, name)) if self.recent else _nothing() for name in ("recent", "recent_hidden")
         }

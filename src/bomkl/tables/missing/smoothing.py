@@ -42,7 +42,6 @@ class Scale:
 
     @classmethod
     def of(cls, rows: Float) -> Self:
-        """Take them from some rows."""
         n, d = rows.shape
         plain = cls(np.ascontiguousarray(np.sort(rows, axis=0).T), rank_scores(n), np.zeros(d), np.ones(d))
         scores = plain(rows)
@@ -50,7 +49,6 @@ class Scale:
         return cls(plain.sorted_columns, plain.table, scores.mean(axis=0), np.where(deviation < _LEAST, 1.0, deviation))
 
     def __call__(self, rows: Float) -> Float:
-        """Scores of rows."""
         out = np.empty(rows.shape, dtype=np.float32)
         normal_scores(np.ascontiguousarray(rows), self.sorted_columns, self.table, self.mean, self.deviation, out)
         return out.astype(np.float64)
