@@ -30,8 +30,7 @@ def reproduce(
     datasets: Annotated[list[str] | None, typer.Option(help="Only these data sets, separated by commas.")] = None,
     algorithms: Annotated[list[str] | None, typer.Option(help="Only these algorithms, separated by commas.")] = None,
     runs: Annotated[
-        int | None,
-        typer.Option(help="Number of permutations of the rows.", show_default="10, with --quick 3"),
+        int | None, typer.Option(help="Number of permutations of the rows.", show_default="10, with --quick 3")
     ] = None,
     jobs: Annotated[int, typer.Option(help="Number of parallel processes.")] = 2,
     out: Annotated[Path, typer.Option(help="Folder for the results, the figures and the report.")] = Path(

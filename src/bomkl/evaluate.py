@@ -234,7 +234,19 @@ class ProgressiveValidation:
         -------
         Progress
         """
-        return _progress(self.estimator, self.tally)
+        estimator, tally = self.estimator, self.tally
+        weights = np.atleast_2d(estimator.kernel_weights_).mean(axis=0)
+        support = np.atleast_2d(estimator.n_support_).sum(axis=0)
+        return Progress(
+            rows=tally.rows,
+            error=tally.errors / tally.rows,
+            error_since_last=(tally.errors - tally.reported_errors) / max(1, tally.rows - tally.reported_rows),
+            support_vectors=int(support.sum()),
+            kernels=tuple(map(str, estimator.kernels_)),
+            kernel_weights=tuple(map(float, weights)),
+            kernel_support=tuple(map(int, support)),
+            metric=metric_name(estimator),
+        )
 
 
 @dataclass
@@ -328,18 +340,3 @@ def _rows_of(X: Any, part: slice) -> Any:
     if isinstance(X, dict):
         return {name: cells[part] for name, cells in X.items()}
     return X.iloc[part] if hasattr(X, "iloc") else X[part]
-
-
-def _progress(estimator: Any, tally: Tally) -> Progress:
-    weights = np.atleast_2d(estimator.kernel_weights_).mean(axis=0)
-    support = np.atleast_2d(estimator.n_support_).sum(axis=0)
-    return Progress(
-        rows=tally.rows,
-        error=tally.errors / tally.rows,
-        error_since_last=(tally.errors - tally.reported_errors) / max(1, tally.rows - tally.reported_rows),
-        support_vectors=int(support.sum()),
-        kernels=tuple(map(str, estimator.kernels_)),
-        kernel_weights=tuple(map(float, weights)),
-        kernel_support=tuple(map(int, support)),
-        metric=metric_name(estimator),
-    )

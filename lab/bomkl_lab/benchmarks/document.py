@@ -11,16 +11,7 @@ from bomkl_lab.benchmarks.common import figures
 from bomkl_lab.benchmarks.common.pages import put_tables
 from bomkl_lab.benchmarks.common.rows import Row, add_into, read_rows
 from bomkl_lab.benchmarks.guard import TOLERANCE
-from bomkl_lab.experiments.document import (
-    Block,
-    Heading,
-    Listing,
-    Paragraph,
-    Picture,
-    Table,
-    Value,
-    as_markdown,
-)
+from bomkl_lab.experiments.document import Block, Heading, Listing, Paragraph, Picture, Table, Value, as_markdown
 from bomkl_lab.experiments.figures import ALGORITHM_ORDER, save
 
 FOLDER = Path("build/performance")  # rows, pictures and the report; none of them is part of the repository

@@ -132,10 +132,7 @@ STREAMS: dict[str, tuple[Callable[[], Rows], tuple[int, ...]]] = {  # rows, and 
         _concepts("Sine", [{"classification_function": k} for k in (0, 2, 0, 2)], 2500),
         _QUARTERS,
     ),
-    "moving clouds, 5 classes, 10 columns": (
-        _moving_clouds,
-        (),
-    ),
+    "moving clouds, 5 classes, 10 columns": (_moving_clouds, ()),
     "interchanging Gaussians, 15 classes": (_interchanging_gaussians, ()),
     "moving squares, 4 classes": (_moving_squares, ()),
     "transient chessboard, 8 classes": (_transient_chessboard, ()),

@@ -128,9 +128,6 @@ def main() -> None:
                 )
             finally:
                 broker.stop()
-            print(
-                f"{name}: {arguments.rows} rows, killed {done} times: {difference or 'the same'}",
-                flush=True,
-            )
+            print(f"{name}: {arguments.rows} rows, killed {done} times: {difference or 'the same'}", flush=True)
             failed |= bool(difference)
     sys.exit(failed)

@@ -9,13 +9,7 @@ from typing import Literal
 from bomkl_lab.experiments.datasets import get_spec
 from bomkl_lab.experiments.document import Table, Value
 from bomkl_lab.experiments.protocol import BUDGET_RIVALS, SPA, spa_beta, table_budget, table_cells
-from bomkl_lab.experiments.published import (
-    PublishedRow,
-    Summary,
-    agrees,
-    known_reason,
-    published_table,
-)
+from bomkl_lab.experiments.published import PublishedRow, Summary, agrees, known_reason, published_table
 from bomkl_lab.experiments.results import Row
 
 Mark = Literal["agrees", "differs", "not run", "sample", ""]

@@ -101,15 +101,13 @@ class StreamOptions:
 
     def __post_init__(self) -> None:
         owner = "open_stream"
-        check_bool(owner, "labels", self.labels)
-        check_bool(owner, "header", self.header)
-        check_bool(owner, "zero_based", self.zero_based)
+        for name in ("labels", "header", "zero_based", "as_tables"):
+            check_bool(owner, name, getattr(self, name))
         for name in ("ignore", "strings"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         check_choice(owner, "target", self.target, ("class", "number"))
         check_choice(owner, "categorical", self.categorical, ("vocabulary", "hash", "error"))
         check_choice(owner, "on_bad_line", self.on_bad_line, ("stop", "skip"))
-        check_bool(owner, "as_tables", self.as_tables)
         check_choice(owner, "new_columns", self.new_columns, ("learn", "ignore", "refuse"))
         check_not_negative(owner, "flush_seconds", self.flush_seconds)
         if self.missing not in ("error", "skip", "keep") and not is_finite_number(self.missing):
@@ -125,8 +123,7 @@ class StreamOptions:
         check_choice(owner, "decimal", self.decimal, (".", ","))
         if self.quote in (self.delimiter, self.escape):
             raise parameter_error(owner, "quote", "another character than 'delimiter' and 'escape'", self.quote)
-        check_count(owner, "buckets", self.buckets)
-        check_count(owner, "max_values", self.max_values)
-        check_count(owner, "block_rows", self.block_rows)
+        for name in ("buckets", "max_values", "block_rows"):
+            check_count(owner, name, getattr(self, name))
         if self.n_features is not None:
             check_count(owner, "n_features", self.n_features)

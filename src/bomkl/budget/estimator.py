@@ -17,14 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from bomkl._core import (
-    Engine32,
-    Engine64,
-    NotFiniteError,
-    after_fork_in_child,
-    after_fork_in_parent,
-    before_fork,
-)
+from bomkl._core import Engine32, Engine64, NotFiniteError, after_fork_in_child, after_fork_in_parent, before_fork
 from bomkl._estimators.table_rows import TableRows
 from bomkl._support.change import as_of, change
 from bomkl._support.drawn_rows import Drawn, Order, drawn_order, row_numbers, rows_at_once

@@ -64,11 +64,7 @@ def open_for_learning(
     if not hasattr(estimator, "new_columns") and arguments.get("new_columns", "learn") == "learn":
         arguments["new_columns"] = "ignore"  # a Budget model has no room for them
     stream = open_stream(
-        inputs,
-        target="class" if classify else "number",
-        schema=schema,
-        **dataclasses.asdict(pipe),
-        **arguments,
+        inputs, target="class" if classify else "number", schema=schema, **dataclasses.asdict(pipe), **arguments
     )
     if schema is not None:
         return stream

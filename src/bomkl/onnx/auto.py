@@ -52,14 +52,18 @@ def auto_scores(graph: Graph, estimator: Any) -> Result:
         )
     rows = graph.rows.clip(-LARGEST, LARGEST)
     learner = estimator._learner
-    if learner.kind not in _FORMS:
-        raise ValueError(f"to_onnx has no form of the learner {learner.kind!r}. Use bomkl.modelfile to save the model.")
-    scores = _FORMS[learner.kind](graph, rows, learner)
+    scores = _learner_scores(graph, rows, learner)
     if learner.task.is_regression:
         return scores
     if learner.task is Task.MULTICLASS:  # the learner numbers labels as they came
         return scores.columns(np.argsort(estimator._labels))
     return scores * estimator._external(np.ones((1, 1)))
+
+
+def _learner_scores(graph: Graph, rows: Result, learner: Learner) -> Result:
+    if learner.kind not in _FORMS:
+        raise ValueError(f"to_onnx has no form of the learner {learner.kind!r}. Use bomkl.modelfile to save the model.")
+    return _FORMS[learner.kind](graph, rows, learner)
 
 
 def _leader_scores(graph: Graph, rows: Result, learner: Learner) -> Result:
@@ -215,8 +219,8 @@ def _adaptive_scores(graph: Graph, rows: Result, learner: AdaptiveLearner) -> Re
 def _simple_scores(graph: Graph, rows: Result, learner: SimpleLearner) -> Result:
     """Combine the learner within the layer and the simple models."""
     if learner.combination is None:
-        return _FORMS[learner.inner.kind](graph, rows, learner.inner)
-    parts = [] if learner.rests else [_FORMS[learner.inner.kind](graph, rows, learner.inner)]
+        return _learner_scores(graph, rows, learner.inner)
+    parts = [] if learner.rests else [_learner_scores(graph, rows, learner.inner)]
     for model in learner.models:
         if isinstance(model, ClassMeans):
             parts += class_means_scores(rows, model)
@@ -226,12 +230,11 @@ def _simple_scores(graph: Graph, rows: Result, learner: SimpleLearner) -> Result
 
 
 def _growth_scores(graph: Graph, rows: Result, learner: GrowthLearner) -> Result:
-    inner = _FORMS[learner.inner.kind](graph, rows, learner.inner)
-    return growth_scores(graph, rows, learner, inner)
+    return growth_scores(graph, rows, learner, _learner_scores(graph, rows, learner.inner))
 
 
 def _identifier_scores(graph: Graph, rows: Result, learner: IdentifierLearner) -> Result:
-    return _FORMS[learner.inner.kind](graph, rows, learner.inner)
+    return _learner_scores(graph, rows, learner.inner)
 
 
 def _hashed_scores(graph: Graph, rows: Result, learner: HashedLearner) -> Result:

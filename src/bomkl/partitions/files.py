@@ -18,16 +18,15 @@ from time import process_time
 from typing import Any, BinaryIO, Self
 
 import numpy as np
-from scipy import sparse
 
 from bomkl._support.stream_options import StreamOptions
 from bomkl.partitions import GROUP, Call, Gains, Job, Means, Piece, Runner, Static, named, piece_sums
 from bomkl.streams.errors import BadLines, StreamError
 from bomkl.streams.formats.registry import FORMATS, format_of
+from bomkl.streams.parts import joined
 from bomkl.streams.reading import Reading
 from bomkl.streams.schema import Schema
 from bomkl.streams.sources import Source, expand, open_source
-from bomkl.tables.frames import read_table, stacked
 
 _ROWS = 1 << 17  # of a partition of Parquet, at least one row group
 _BYTES = 1 << 24  # of a partition of a text file
@@ -157,18 +156,8 @@ class RowReader:
         ]
         if not found:
             return np.empty((0, self.schema.n_features)), np.empty(0), None
-        weights = [each.weight for each in found if each.weight is not None]
-        return (
-            _stacked([each.X for each in found]),
-            np.concatenate([each.y for each in found if each.y is not None]),
-            np.concatenate(weights) if weights else None,
-        )
-
-
-def _stacked(blocks: list[Any]) -> Any:
-    if isinstance(blocks[0], dict):
-        return stacked([read_table(block) for block in blocks])
-    return sparse.csr_array(sparse.vstack(blocks)) if sparse.issparse(blocks[0]) else np.concatenate(blocks)
+        block = joined(found)
+        return block.X, block.y, block.weight
 
 
 # ---------------------------------------------------------------- processes of this machine

@@ -42,7 +42,7 @@ class _AutoModel(NamedColumns):
         self._columns = FixedColumns(features, absent)
         self._model = self._estimator(budget=budget, drift=drift, random_state=seed, new_columns=new_columns)
 
-    def _learn_numbers(self, rows: Rows, targets: list[Any], weights: list[float] | None) -> None:
+    def _learn(self, rows: Rows, targets: list[Any], weights: list[float] | None) -> None:
         if is_row(rows) and weights is None:
             self._model.learn_one(rows, targets[0])
         else:
@@ -93,7 +93,7 @@ class AutoMKLClassifier(_AutoModel, RiverClassifier):
     def _learn(self, rows: Rows, targets: list[Any], weights: list[float] | None) -> None:
         new = dict.fromkeys(label for label in targets if label not in self._codes)
         codes = {**self._codes, **{label: len(self._codes) + i for i, label in enumerate(new)}} if new else self._codes
-        self._learn_numbers(rows, [codes[label] for label in targets], weights)
+        super()._learn(rows, [codes[label] for label in targets], weights)
         self._codes = codes
 
     def _winners(self, rows: Rows) -> Any:
@@ -137,9 +137,6 @@ class AutoMKLRegressor(_AutoModel, RiverRegressor):
     """
 
     _estimator = auto.AutoMKLRegressor
-
-    def _learn(self, rows: Rows, targets: list[Any], weights: list[float] | None) -> None:
-        self._learn_numbers(rows, targets, weights)
 
     def _predictions(self, rows: Rows) -> Any:
         return [self._model.predict_one(rows)] if is_row(rows) else self._model.predict(rows)

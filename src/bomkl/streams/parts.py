@@ -14,14 +14,7 @@ from scipy import sparse
 from bomkl._support.stream_options import StreamOptions
 from bomkl._support.validation import nearest
 from bomkl.streams.cells import Cells, Lines
-from bomkl.streams.columns import (
-    decide_column,
-    encode_columns,
-    first_value,
-    infer_column,
-    table_columns,
-    widen_column,
-)
+from bomkl.streams.columns import decide_column, encode_columns, first_value, infer_column, table_columns, widen_column
 from bomkl.streams.errors import BadLines, KeptRows, StreamError
 from bomkl.streams.labels import first_label, label_kind, read_labels, read_weights, whole_if_possible
 from bomkl.streams.reading import listed

@@ -131,9 +131,7 @@ class Values:
         if not (touched or new):
             return self
         values = replace(
-            self,
-            recent_index=self.recent_index | new if new else self.recent_index,
-            recent=self.recent | touched,
+            self, recent_index=self.recent_index | new if new else self.recent_index, recent=self.recent | touched
         )
         if len(values.recent) <= _RECENT + values.n_codes // 8:
             return values

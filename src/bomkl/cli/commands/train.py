@@ -11,14 +11,7 @@ from bomkl._support.files import locked
 from bomkl.cli.messages import UsageError, say
 from bomkl.cli.options import AlgorithmOptions, PipeOptions, RowOptions
 from bomkl.cli.output import ProgressTable, check_output
-from bomkl.cli.rows import (
-    FromOption,
-    OptionalInputs,
-    ToOption,
-    check_inputs,
-    report_odd_strings,
-    report_skipped,
-)
+from bomkl.cli.rows import FromOption, OptionalInputs, ToOption, check_inputs, report_odd_strings, report_skipped
 from bomkl.cli.run import Run, predictions_file
 from bomkl.cli.settings import read_settings
 from bomkl.cli.signals import Deferred, Stopped

@@ -63,11 +63,7 @@ def add_reading(app: FastAPI, service: Service, traffic: Traffic, feed: Feed | N
         clean = BackgroundTask(os.unlink, path)
         return FileResponse(path, media_type="application/octet-stream", filename="model.bomkl", background=clean)
 
-    @app.get(
-        "/v1/report",
-        response_class=HTMLResponse,
-        responses={401: REFUSALS[401], 503: REFUSALS[503]},
-    )
+    @app.get("/v1/report", response_class=HTMLResponse, responses={401: REFUSALS[401], 503: REFUSALS[503]})
     async def report() -> Response:
         """Return a page about the model after the last learned row: its error, its columns, what to do next."""
         model = await service.read(lambda learner: learner.view.estimator if learner.fitted else None)
@@ -129,9 +125,10 @@ def add_reading(app: FastAPI, service: Service, traffic: Traffic, feed: Feed | N
 def _state(learner: Learner, service: Service, curves: bool) -> dict[str, Any]:
     ledger = service.ledger
     columns = ledger.columns
+    labels = None if columns is None else columns.labels
     state: dict[str, Any] = {
         "version": __version__,
-        "task": None if columns is None or columns.labels is None else _TASKS[columns.labels == "number"],
+        "task": labels and ("regress" if labels == "number" else "classify"),
         "estimator": type(learner.estimator).__name__ if learner.fitted else None,
         **learner.monitor.figures(),
         "drift_events": learner.drift_events(),
@@ -148,9 +145,6 @@ def _state(learner: Learner, service: Service, curves: bool) -> dict[str, Any]:
     if curves:
         state["curves"] = learner.monitor.curves()
     return state
-
-
-_TASKS = {False: "classify", True: "regress"}
 
 
 def _model_file(learner: Learner, folder: str) -> str | None:
