@@ -18,12 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tests.slow import slow_but
 
-from bomkl import (
-    AutoMKLClassifier,
-    AutoMKLRegressor,
-    BudgetMKLClassifier,
-    BudgetMKLRegressor,
-)
+from bomkl import AutoMKLClassifier, AutoMKLRegressor, BudgetMKLClassifier, BudgetMKLRegressor
 from bomkl._support import drawn_rows
 from bomkl._support.row_order import RowOrder
 from bomkl.kernels import Gaussian

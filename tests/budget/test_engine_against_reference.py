@@ -309,11 +309,7 @@ def test_a_callable_among_native_kernels_bit_for_bit(learner):
 
 
 @pytest.mark.parametrize(
-    ("task", "learner"),
-    [
-        *product(["binary", "multiclass"], LEARNERS),
-        *product(["regression"], REGRESSION_LEARNERS),
-    ],
+    ("task", "learner"), [*product(["binary", "multiclass"], LEARNERS), *product(["regression"], REGRESSION_LEARNERS)]
 )
 def test_sample_weights(learner, task):
     combiner = REGRESSION_COMBINERS["squared"] if task == "regression" else COMBINERS["hinge"]

@@ -85,11 +85,6 @@ def test_the_model_and_the_predictions_are_two_files(svm, tmp_path):
     assert not (tmp_path / "m").exists()
 
 
-def test_outputs_that_are_devices(svm, model):
-    assert bomkl("predict", model, svm, "-o", os.devnull).exit_code == 0
-    assert bomkl("convert", svm, "-o", os.devnull).exit_code == 0
-
-
 def test_plots_have_a_known_ending(svm, tmp_path, no_rows):
     pytest.importorskip("matplotlib")
     for name in ("x.foo", "x"):

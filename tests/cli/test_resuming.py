@@ -99,15 +99,8 @@ def other_rows(text):
 
 @pytest.mark.parametrize("change", range(5))
 def test_a_run_is_not_resumed_on_other_rows(tmp_path, change):
-    path, text = tmp_path / "rows.svm", svm_text(3000)
-    args = ["train", path, "-o", tmp_path / "m", "-q", "-a", "SPA", "--checkpoint-every", 1, "--resume"]
-    path.write_text(text + "1 x:3\n")
-    assert bomkl(*args, "--features", 3, "--classes", "1,-1", "--on-bad-line", "skip").exit_code == 0
-    (tmp_path / "m").unlink()
-    read, write = os.pipe()
-    os.close(write)
-    os.close(read)
-    piped = ["train", "-", *args[2:]]
+    text = svm_text(3000)
+    piped = ["train", "-", "-o", tmp_path / "m", "-q", "-a", "SPA", "--checkpoint-every", 1, "--resume"]
     assert bomkl(*piped, input=text + "1 x:3\n").exit_code == 1  # stops at row 3000
     before = (tmp_path / "m").read_bytes()
     refused = bomkl(*piped, input=list(other_rows(text))[change][1])
@@ -146,10 +139,8 @@ def test_a_pipe_of_new_data_is_learned_from_and_rows_are_never_skipped_in_silenc
     old, new = svm_text(400), svm_text(400, seed=1)
     assert bomkl(*args, input=old).stderr == ""
     same = bomkl(*args, input=old)
-    assert (same.exit_code, same.stderr) == (
-        0,
-        f"bomkl: skipped 400 rows that {tmp_path / 'm'} has learned from before.\n",
-    )
+    assert same.exit_code == 0
+    assert same.stderr == f"bomkl: skipped 400 rows that {tmp_path / 'm'} has learned from before.\n"
     assert modelfile.load(tmp_path / "m").n_seen_ == 400
     other = bomkl(*args, input=new)
     assert other.exit_code == 0

@@ -108,19 +108,8 @@ def test_a_full_disk_is_named_with_the_file(svm, tmp_path, command):
 @pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_runs_that_are_stopped_again_and_again_end_in_the_same_model(tmp_path, kill):
     (tmp_path / "rows.svm").write_text(svm_text(12_000))
-    args = [
-        "train",
-        tmp_path / "rows.svm",
-        "--budget",
-        30,
-        "--passes",
-        2,
-        "--checkpoint-every",
-        1,
-        "-q",
-        "--resume",
-        "-o",
-    ]
+    often = ["--passes", 2, "--checkpoint-every", 1]
+    args = ["train", tmp_path / "rows.svm", "--budget", 30, *often, "-q", "--resume", "-o"]
     assert bomkl(*args, tmp_path / "whole").exit_code == 0  # imports what children would import again and again
     rng = random.Random(0)
     stops = 0

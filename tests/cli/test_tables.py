@@ -142,7 +142,7 @@ def test_texts_of_a_file_with_types_are_not_told_if_they_are_numbers(tmp_path):
     table = pa.table({"a": ["-5", "+1.5"], "label": [0, 1]})
     with pa.ipc.new_file(str(path), table.schema) as sink:
         sink.write_table(table)
-    assert "holds texts" not in bomkl("train", path, "-o", tmp_path / "m").stderr
+    assert "holds strings" not in bomkl("train", path, "-o", tmp_path / "m").stderr
 
 
 def test_a_pipe_with_times_of_day_is_a_table(tmp_path):

@@ -12,9 +12,6 @@ from tests.streams.files import COMPRESSIONS, rows_of, write
 
 from bomkl.streams import StreamError, open_stream
 
-pyarrow = pytest.importorskip("pyarrow")
-parquet = pytest.importorskip("pyarrow.parquet")
-
 
 def test_several_members_of_one_compressed_file(tmp_path, data):
     plain = write(tmp_path / "rows.svm", *data).read_bytes()

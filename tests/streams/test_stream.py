@@ -9,7 +9,6 @@ from bomkl.streams import BadLineError, StreamError, open_stream
 from bomkl.tables.cells import are_categories
 
 pyarrow = pytest.importorskip("pyarrow")
-parquet = pytest.importorskip("pyarrow.parquet")
 
 
 def test_a_quote_without_an_end_costs_its_line_only(tmp_path):

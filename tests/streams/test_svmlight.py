@@ -13,9 +13,6 @@ from tests.streams.files import rows_of
 
 from bomkl.streams import BadLineError, StreamError, open_stream
 
-pyarrow = pytest.importorskip("pyarrow")
-parquet = pytest.importorskip("pyarrow.parquet")
-
 
 @given(
     st.lists(

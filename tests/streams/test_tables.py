@@ -13,9 +13,6 @@ from bomkl.streams import BadLineError, Schema, StreamError, open_stream
 from bomkl.streams.errors import BadLines
 from bomkl.streams.reading import Reading
 
-pyarrow = pytest.importorskip("pyarrow")
-parquet = pytest.importorskip("pyarrow.parquet")
-
 
 def test_label_by_name_position_and_without_header(tmp_path):
     text = "kind,a,b\nx,1,2\ny,3,4\n"
@@ -143,11 +140,7 @@ def test_json_lines(tmp_path):
     with pytest.raises(BadLineError, match=r"rows.jsonl:4: column on: the value is missing"):
         list(table(tmp_path, ragged, "rows.jsonl"))
     assert rows_of(table(tmp_path, ragged, "rows.jsonl", missing=0))[0].tolist() == [[1, 1], [2.5, 0], [7, 0]]
-    for line, message in (
-        ("[1]", "not a JSON object"),
-        ("{", "not JSON"),
-        ("[" * 9999, "not JSON"),
-    ):
+    for line, message in (("[1]", "not a JSON object"), ("{", "not JSON"), ("[" * 9999, "not JSON")):
         with pytest.raises(BadLineError, match=rf"rows.jsonl:4: {message}"):
             list(table(tmp_path, text + line, "rows.jsonl"))
 

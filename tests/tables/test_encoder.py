@@ -132,10 +132,7 @@ def test_memory_is_bounded():
     ("table", "message"),
     [
         ({"size": [1.0, math.inf], "city": ["Oslo", "Bonn"]}, "'size' must hold finite numbers. Got inf in row 1"),
-        (
-            {"size": [1.0], "city": [["Oslo"]]},
-            "'city' must hold numbers, strings, booleans or dates. Got .* in row 0",
-        ),
+        ({"size": [1.0], "city": [["Oslo"]]}, "'city' must hold numbers, strings, booleans or dates. Got .* in row 0"),
         ({"size": [1.0, 2.0], "city": ["Oslo"]}, "of one length"),
     ],
 )

@@ -115,10 +115,7 @@ def test_rows_as_dicts_and_tables_of_other_makes(kind):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            lambda X: X.assign(size=[1.0] * (len(X) - 1) + [np.inf]),
-            "'size' must hold finite numbers. Got inf in row",
-        ),
+        (lambda X: X.assign(size=[1.0] * (len(X) - 1) + [np.inf]), "'size' must hold finite numbers. Got inf in row"),
         (lambda X: X.assign(city=[["Oslo"]] * len(X)), "'city' must hold numbers, strings, .* Got .* in row 0"),
         (lambda X: X.to_numpy(), "learned from a table and needs one with the columns"),
     ],
