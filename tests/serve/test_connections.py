@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from bomkl.serve.http import intake
+from bomkl.serve.http import limits
 
 BODY = json.dumps({"row": {"a": 1.0, "b": 2.0}, "y": 1}).encode()
 
@@ -158,7 +158,7 @@ def give_up(client, begun):
 
 @pytest.mark.parametrize("limit", ["_LONGEST_PAUSE", "_LONGEST_BODY"])
 def test_slow_bodies_are_refused(serving, monkeypatch, limit):
-    monkeypatch.setattr(intake, limit, 0.05)
+    monkeypatch.setattr(limits, limit, 0.05)
     with serving() as client, Raw(client) as raw:
         raw.sendall(head(len(BODY)) + BODY[:-1])
         answer = raw.recv(2**16)

@@ -16,7 +16,7 @@ from bomkl.cli import app as command
 from bomkl.serve.errors import RefusedError
 from bomkl.serve.folder.start import Start
 from bomkl.serve.formats.bodies import label_body, learn_body, predict_body, refusal
-from bomkl.serve.http import intake as intakes
+from bomkl.serve.http import limits
 from bomkl.serve.requests.service import ServiceSettings
 from bomkl.serve.requests.work import Work
 from bomkl.serve.server import bound_sockets, serve
@@ -80,7 +80,7 @@ def test_content_types_are_strict(serving):
 
 
 def test_bodies_are_bounded(serving, monkeypatch):
-    monkeypatch.setattr(intakes, "MOST_BYTES", 1000)
+    monkeypatch.setattr(limits, "MOST_BYTES", 1000)
     with serving() as client:
         assert client.ask("/v1/learn", b" " * 1001, 413)["field"] == "body"
 
@@ -301,7 +301,7 @@ def test_a_body_that_breaks_off_is_no_error_of_the_service():
         raise ClientDisconnect
 
     with pytest.raises(RefusedError, match="cut off"):
-        asyncio.run(read(intakes.Intake(), stream))
+        asyncio.run(read(limits.Intake(), stream))
 
 
 async def read(intake, *streams):
@@ -319,7 +319,7 @@ def test_large_bodies_are_bounded_together():
     async def small():
         yield b" " * 2**16
 
-    intake = intakes.Intake()
+    intake = limits.Intake()
     assert asyncio.run(read(intake, *[large] * 8, small)) == [2**24] * 8 + [2**16]
     with pytest.raises(RefusedError, match="at once") as caught:
         asyncio.run(read(intake, *[large] * 9))

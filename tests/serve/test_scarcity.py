@@ -17,7 +17,7 @@ from bomkl.auto.trees.regrowth import Growth
 from bomkl.serve import reports
 from bomkl.serve.folder.start import Start, set_up
 from bomkl.serve.formats.bodies import Parser
-from bomkl.serve.http.connection import Room
+from bomkl.serve.http.limits import Room
 from bomkl.serve.requests import ledger as ledgers
 from bomkl.serve.requests.ledger import Ledger
 from bomkl.serve.requests.service import Service

@@ -24,8 +24,9 @@ from bomkl.serve.errors import LogError
 from bomkl.serve.folder.snapshots import Snapshots
 from bomkl.serve.folder.start import Start, newest, set_up
 from bomkl.serve.http.app import make_app
-from bomkl.serve.http.connection import Connection, Room
+from bomkl.serve.http.connection import Connection
 from bomkl.serve.http.guard import LOOPBACK
+from bomkl.serve.http.limits import Room
 from bomkl.serve.reports import Sparing
 from bomkl.serve.requests.feed import Feed
 from bomkl.serve.requests.service import Service, ServiceSettings

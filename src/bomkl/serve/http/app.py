@@ -19,7 +19,7 @@ from bomkl.serve.errors import RefusedError, wrong
 from bomkl.serve.formats.bodies import ARROW, JSON, NDJSON, Parsed, Parser, label_body, learn_body, predict_body
 from bomkl.serve.http.answers import REFUSALS, JsonResponse, Learned, LearnedRows, Prediction, Predictions, Problem
 from bomkl.serve.http.guard import Guard, Post
-from bomkl.serve.http.intake import Intake
+from bomkl.serve.http.limits import Intake
 from bomkl.serve.http.live import add_page
 from bomkl.serve.http.reading import add_reading
 from bomkl.serve.http.traffic import Traffic

@@ -3,50 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from dataclasses import dataclass
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-try:
-    import resource
-except ImportError:  # not a POSIX system
-    resource = None  # type: ignore[assignment]
-
-_MOST_CONNECTIONS = 1000
-_RESERVED = 32  # descriptors for the log, snapshots and whatever else has to be opened
-_BATCHES = 4  # of connections that may be accepted before the first of them can be closed
-_HEADER_SECONDS = 30.0
-_HEADER_BYTES = 2**16
-
-
-@dataclass(frozen=True)
-class Room:
-    """Connections for which there are file descriptors."""
-
-    connections: int  # connections that are kept; beyond it, a new one takes the place of one that is idle
-    at_once: int  # connections that are accepted at once
-
-    @property
-    def limit(self) -> int:
-        """Connections at which requests get status 503: none of those there are is idle."""
-        return self.connections + _BATCHES * self.at_once
-
-    @classmethod
-    def of_process(cls) -> Room:
-        """Take as many descriptors as the process may have."""
-        if resource is None:
-            return cls(_MOST_CONNECTIONS, 100)
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        wanted = _RESERVED + 2 * _MOST_CONNECTIONS
-        if soft != resource.RLIM_INFINITY and soft < wanted:
-            with contextlib.suppress(ValueError, OSError):
-                most = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
-                resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-                soft = most
-        spare = wanted - _RESERVED if soft == resource.RLIM_INFINITY else max(soft - _RESERVED, 2 * _BATCHES)
-        at_once = max(min(spare // (2 * _BATCHES), 100), 1)
-        return cls(min(spare - _BATCHES * at_once, _MOST_CONNECTIONS), at_once)
+from bomkl.serve.http.limits import HEADER_BYTES, HEADER_SECONDS, MOST_CONNECTIONS, Room
 
 
 class Connection(HttpToolsProtocol):
@@ -55,7 +15,7 @@ class Connection(HttpToolsProtocol):
     Without them, a thousand clients that send nothing would keep out all others, and one header could fill the memory.
     """
 
-    room = Room(_MOST_CONNECTIONS, 100)
+    room = Room(MOST_CONNECTIONS, 100)
     _waiting: asyncio.TimerHandle | None = None
     _heard = 0.0  # when something came last
     _in_header = False
@@ -79,7 +39,7 @@ class Connection(HttpToolsProtocol):
         super().data_received(data)
         if self.transport.is_closing():
             return
-        if self._in_header and self._header_bytes > _HEADER_BYTES:
+        if self._in_header and self._header_bytes > HEADER_BYTES:
             self.send_400_response("The header is too large.")
             return
         if self._waiting is None and (self.cycle is None or self.cycle.response_complete):
@@ -112,7 +72,7 @@ class Connection(HttpToolsProtocol):
         return (self.cycle is None or self.cycle.response_complete) and not self.transport.is_closing()
 
     def _expect_header(self) -> None:
-        self._waiting = self.loop.call_later(_HEADER_SECONDS, self._give_up)
+        self._waiting = self.loop.call_later(HEADER_SECONDS, self._give_up)
 
     def _stop_waiting(self) -> None:
         if self._waiting is not None:

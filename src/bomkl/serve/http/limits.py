@@ -1,10 +1,11 @@
-"""Bodies of requests as they come in: how large and how slow they may be."""
+"""Limits of HTTP: how many connections there may be, and how large and how slow headers and bodies."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 
 from fastapi import Request
 from starlette.requests import ClientDisconnect
@@ -12,10 +13,49 @@ from starlette.requests import ClientDisconnect
 from bomkl.serve.errors import RefusedError
 from bomkl.serve.formats.bodies import Parser
 
+try:
+    import resource
+except ImportError:  # not a POSIX system
+    resource = None  # type: ignore[assignment]
+
+MOST_CONNECTIONS = 1000
+_RESERVED = 32  # descriptors for the log, snapshots and whatever else has to be opened
+_BATCHES = 4  # of connections that may be accepted before the first of them can be closed
+HEADER_SECONDS = 30.0
+HEADER_BYTES = 2**16
 MOST_BYTES = 16 * 2**20
 MOST_BYTES_OF_ALL = 8 * MOST_BYTES  # of the bodies of all requests that are not answered yet; small ones may pass
 _SMALL_BODY = 2**16
 _LONGEST_PAUSE, _LONGEST_BODY = 10.0, 300.0  # seconds within a body, and for all of it
+
+
+@dataclass(frozen=True)
+class Room:
+    """Connections for which there are file descriptors."""
+
+    connections: int  # connections that are kept; beyond it, a new one takes the place of one that is idle
+    at_once: int  # connections that are accepted at once
+
+    @property
+    def limit(self) -> int:
+        """Connections at which requests get status 503: none of those there are is idle."""
+        return self.connections + _BATCHES * self.at_once
+
+    @classmethod
+    def of_process(cls) -> Room:
+        """Take as many descriptors as the process may have."""
+        if resource is None:
+            return cls(MOST_CONNECTIONS, 100)
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = _RESERVED + 2 * MOST_CONNECTIONS
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            with contextlib.suppress(ValueError, OSError):
+                most = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+                resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+                soft = most
+        spare = wanted - _RESERVED if soft == resource.RLIM_INFINITY else max(soft - _RESERVED, 2 * _BATCHES)
+        at_once = max(min(spare // (2 * _BATCHES), 100), 1)
+        return cls(min(spare - _BATCHES * at_once, MOST_CONNECTIONS), at_once)
 
 
 class Intake:
