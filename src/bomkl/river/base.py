@@ -35,13 +35,41 @@ class NamedColumns:
     def _learn(self, rows: Rows, targets: list[Any], weights: list[float] | None) -> None:
         """Learn from rows, whose columns are known; None is a weight of one."""
 
-    def _learn_row(self, x: Mapping[Any, Any], target: Any, w: Any) -> None:
+    @abstractmethod
+    def _target(self, y: Any) -> Any:
+        """Refuse a label, or a number to predict, that cannot be learned."""
+
+    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
+        """Learn from one row.
+
+        Parameters
+        ----------
+        x
+            Features by name.
+        y
+            Its target: of a classifier anything hashable but NaN, of a regressor a finite number.
+        w
+            Weight of the row.
+        """
+        target = self._target(y)
         weight, x = weights_of(w, 1), flat(x)
         if not self._nothing_yet(weight):
             known = self._knows(target)
             self._learning(x, lambda model: model._learn(model._columns.row(x), [target], weight), known)
 
-    def _learn_frame(self, X: Any, targets: list[Any], w: Any) -> None:
+    def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
+        """Learn from the rows of a DataFrame, with the same result as one by one.
+
+        Parameters
+        ----------
+        X
+            Features, a column for each.
+        y
+            Their targets, as `learn_one` takes them.
+        w
+            Weights of the rows, or one weight for all.
+        """
+        targets = [self._target(each) for each in y]
         weights = weights_of(w, len(targets))
         if not targets or self._nothing_yet(weights):
             return
@@ -105,37 +133,9 @@ class RiverClassifier(NamedColumns, base.MiniBatchClassifier):
     def _multiclass(self) -> bool:
         return True
 
-    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
-        """Learn from one row.
-
-        Parameters
-        ----------
-        x
-            Features by name.
-        y
-            The label: anything hashable but NaN.
-        w
-            Weight of the row.
-        """
+    def _target(self, y: Any) -> Any:
         check_label(y)
-        self._learn_row(x, y, w)
-
-    def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
-        """Learn from the rows of a DataFrame, with the same result as one by one.
-
-        Parameters
-        ----------
-        X
-            Features, a column for each.
-        y
-            The labels.
-        w
-            Weights of the rows, or one weight for all.
-        """
-        labels = list(y)
-        for label in labels:
-            check_label(label)
-        self._learn_frame(X, labels, w)
+        return y
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
         """Predict the label of one row; None before the model has seen a label.
@@ -204,33 +204,8 @@ class RiverRegressor(NamedColumns, base.MiniBatchRegressor):
     def _predictions(self, rows: Rows) -> Any:
         """Prediction of each row."""
 
-    def learn_one(self, x: Mapping[Any, Any], y: float, w: float = 1.0) -> None:
-        """Learn from one row.
-
-        Parameters
-        ----------
-        x
-            Features by name.
-        y
-            The target.
-        w
-            Weight of the row.
-        """
-        self._learn_row(x, number_to_predict(y), w)
-
-    def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
-        """Learn from the rows of a DataFrame, with the same result as one by one.
-
-        Parameters
-        ----------
-        X
-            Features, a column for each.
-        y
-            The targets.
-        w
-            Weights of the rows, or one weight for all.
-        """
-        self._learn_frame(X, [number_to_predict(value) for value in y], w)
+    def _target(self, y: Any) -> float:
+        return number_to_predict(y)
 
     def predict_one(self, x: Mapping[Any, Any]) -> float:
         """Predict the target of one row; 0 before the model has learned from any.

@@ -117,7 +117,7 @@ class FixedColumns(Columns):
                 f"There is room for {self._width} features, and further ones share columns. To make room for more, "
                 "pass features=... to a new model.",
                 UserWarning,
-                stacklevel=7,
+                stacklevel=6,
             )
 
     def knows(self, names: Iterable[Any]) -> bool:
