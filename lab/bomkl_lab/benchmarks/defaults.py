@@ -9,7 +9,6 @@ lower.
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import itertools
 import sys
@@ -23,8 +22,8 @@ from scipy.stats import binomtest
 from bomkl import AutoMKLClassifier, AutoMKLRegressor
 from bomkl_lab.benchmarks import drift_streams, peers_streams, unseen_streams
 from bomkl_lab.benchmarks.common.baseline import figures
-from bomkl_lab.benchmarks.common.pages import put_tables
-from bomkl_lab.benchmarks.common.rows import Row, add_into, add_rows, markdown, read_rows, write_rows
+from bomkl_lab.benchmarks.common.pages import show_tables
+from bomkl_lab.benchmarks.common.rows import Row, keeping_parser, markdown, read_rows, write_rows
 from bomkl_lab.benchmarks.peers_streams import Stream
 from bomkl_lab.experiments.datasets import MissingDataError
 
@@ -165,13 +164,11 @@ def streams() -> dict[str, Any]:
 
 def main() -> None:
     known = streams()
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    add_rows(parser)
+    parser = keeping_parser(__doc__)
     parser.add_argument("--streams", nargs="*", default=list(known), choices=known, metavar="NAME", help="none: show")
     parser.add_argument("--baseline", type=Path, default=Path(sys.executable), metavar="PYTHON")
-    add_into(parser)
     options = parser.parse_args()
-    rows = read_rows(options.rows) if options.rows else []
+    rows = read_rows(options.rows)
     have = {row["stream"] for row in rows}
     for name in (name for name in options.streams if name not in have):
         try:
@@ -179,12 +176,8 @@ def main() -> None:
             rows.append({"stream": name} | compared(data, default(data), others(data, options.baseline)))
         except MissingDataError as error:
             print(f"not run: {name}: {error}", file=sys.stderr)
-        if options.rows:
-            write_rows(options.rows, rows)
-    tables = [summary(rows), exceptions(rows)]
-    print(*tables, sep="\n\n")
-    for page in options.into:
-        put_tables(page, tables)
+        write_rows(options.rows, rows)
+    show_tables(options, [summary(rows), exceptions(rows)])
 
 
 if __name__ == "__main__":

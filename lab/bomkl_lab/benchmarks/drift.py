@@ -8,7 +8,6 @@ they are left out. MOA's methods need ``pip install capymoa`` and Java.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import sys
 from collections.abc import Callable
@@ -18,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from bomkl import AutoMKLClassifier
-from bomkl_lab.benchmarks.common.pages import put_tables
-from bomkl_lab.benchmarks.common.rows import Row, add_into, add_rows, markdown, means, read_rows, write_rows
+from bomkl_lab.benchmarks.common.pages import show_tables
+from bomkl_lab.benchmarks.common.rows import Row, keeping_parser, markdown, means, read_rows, write_rows
 from bomkl_lab.benchmarks.drift_streams import STREAMS
 from bomkl_lab.benchmarks.peers_methods import (
     NotForThisError,
@@ -105,13 +104,11 @@ def table(rows: list[Row]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    add_rows(parser)
+    parser = keeping_parser(__doc__)
     parser.add_argument("--streams", nargs="*", default=list(STREAMS), choices=STREAMS, metavar="NAME")
     parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS, help="none: show only")
-    add_into(parser)
     options = parser.parse_args()
-    rows = read_rows(options.rows) if options.rows else []
+    rows = read_rows(options.rows)
     for name, method in itertools.product(options.streams, options.methods):
         key = dict(zip(KEY, (name, method), strict=True))
         if any(key.items() <= row.items() for row in rows):
@@ -120,11 +117,8 @@ def main() -> None:
             rows.append(key | measure(name, method))
         except (MissingDataError, NotForThisError) as error:
             print(f"not run: {name}, {method}: {error}", file=sys.stderr)
-        if options.rows:
-            write_rows(options.rows, rows)
-    print(table(rows))
-    for page in options.into:
-        put_tables(page, [table(rows)])
+        write_rows(options.rows, rows)
+    show_tables(options, [table(rows)])
 
 
 if __name__ == "__main__":

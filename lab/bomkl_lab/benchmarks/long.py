@@ -7,7 +7,6 @@ real streams, ``us-flights.npz`` and ``nyc-flights.npz``, must lie in a folder o
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import itertools
 import multiprocessing
@@ -21,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from bomkl_lab.benchmarks.common.measure import one_thread
-from bomkl_lab.benchmarks.common.pages import put_tables
-from bomkl_lab.benchmarks.common.rows import Row, add_into, add_rows, markdown, read_rows, write_rows
+from bomkl_lab.benchmarks.common.pages import show_tables
+from bomkl_lab.benchmarks.common.rows import Row, keeping_parser, markdown, read_rows, write_rows
 from bomkl_lab.benchmarks.long_methods import METHODS
 from bomkl_lab.benchmarks.long_streams import MADE, NUMBERS, STREAMS, LongStream, stream
 from bomkl_lab.benchmarks.peers_methods import NotForThisError
@@ -161,7 +160,7 @@ def plot(rows: list[Row], path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = keeping_parser(__doc__)
     parser.add_argument(
         "--streams", nargs="*", default=list(STREAMS), choices=STREAMS, help="default: all; none: show only"
     )
@@ -171,11 +170,9 @@ def main() -> None:
         "--seeds", type=int, nargs="+", default=[None], help="of made streams (default: one of its own)"
     )
     parser.add_argument("--minutes", type=float, default=30.0, help="leave a peer out if it would take longer")
-    add_rows(parser)
-    add_into(parser)
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw error against rows")
     options = parser.parse_args()
-    rows = read_rows(options.rows) if options.rows else []
+    rows = read_rows(options.rows)
     for name, seed, method in itertools.product(options.streams, options.seeds, options.methods):
         key = dict(zip(KEY, (name, options.count, seed if name in MADE else None, method), strict=True))
         if any(key.items() <= row.items() for row in rows):
@@ -187,11 +184,8 @@ def main() -> None:
             continue
         print({name: value for name, value in row.items() if name != "curve"}, flush=True)
         rows.append(row)
-        if options.rows:
-            write_rows(options.rows, rows)
-    print(*tables(rows), sep="\n\n")
-    for page in options.into:
-        put_tables(page, tables(rows))
+        write_rows(options.rows, rows)
+    show_tables(options, tables(rows))
     if options.plot:
         plot(rows, options.plot)
 

@@ -8,7 +8,6 @@ pass: it keeps all rows and is fitted anew whenever the stream has grown by half
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import math
 import sys
@@ -19,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from bomkl_lab.benchmarks.common.pages import put_tables
-from bomkl_lab.benchmarks.common.rows import Row, add_into, add_rows, markdown, means, read_rows, write_rows
+from bomkl_lab.benchmarks.common.pages import show_tables
+from bomkl_lab.benchmarks.common.rows import Row, keeping_parser, markdown, means, read_rows, write_rows
 from bomkl_lab.benchmarks.peers_methods import METHODS, YOUNG, NotForThisError
 from bomkl_lab.benchmarks.peers_streams import DATASETS, IN_TIME, NUMBERS, PAPER, stream_of
 from bomkl_lab.experiments.datasets import MissingDataError
@@ -204,7 +203,7 @@ def plot(rows: list[Row], path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = keeping_parser(__doc__)
     parser.add_argument("--datasets", nargs="+", default=list(DATASETS), choices=DATASETS, help="default: all")
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS, help="default: all")
     parser.add_argument(
@@ -215,11 +214,9 @@ def main() -> None:
         "--name", default=OURS, help="name to keep results of AutoMKL under, for runs of another version of bomkl"
     )
     parser.add_argument("--minutes", type=float, default=5.0, help="leave a peer out where it would take longer")
-    add_rows(parser)
-    add_into(parser)
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw error against seconds")
     options = parser.parse_args()
-    rows = read_rows(options.rows) if options.rows else []
+    rows = read_rows(options.rows)
     for name, method in itertools.product(options.datasets, options.methods):
         for seed in range(options.seeds if name not in IN_TIME else min(options.seeds, 1)):
             key = dict(zip(KEY, (name, options.name if method == OURS else method, seed), strict=True))
@@ -232,13 +229,10 @@ def main() -> None:
                 break
             print(row, flush=True)
             rows = [old for old in rows if not key.items() <= old.items()] + [row]
-            if options.rows:
-                write_rows(options.rows, rows)
+            write_rows(options.rows, rows)
             if "not_run" in row:
                 break
-    print(*tables(rows), sep="\n\n")
-    for page in options.into:
-        put_tables(page, tables(rows))
+    show_tables(options, tables(rows))
     if options.plot:
         plot(rows, options.plot)
 

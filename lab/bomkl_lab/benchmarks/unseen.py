@@ -8,7 +8,6 @@ Recorded streams are files of two packages, which need not work otherwise:
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import sys
 import warnings
@@ -19,8 +18,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest
 
-from bomkl_lab.benchmarks.common.pages import put_tables
-from bomkl_lab.benchmarks.common.rows import Row, add_into, add_rows, markdown, read_rows, write_rows
+from bomkl_lab.benchmarks.common.pages import show_tables
+from bomkl_lab.benchmarks.common.rows import Row, keeping_parser, markdown, read_rows, write_rows
 from bomkl_lab.benchmarks.peers_methods import NotForThisError
 from bomkl_lab.benchmarks.peers_streams import Stream
 from bomkl_lab.benchmarks.unseen_methods import METHODS, OURS, REFITTED
@@ -145,7 +144,7 @@ def against_table(rows: list[Row]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = keeping_parser(__doc__)
     parser.add_argument(
         "--streams",
         nargs="+",
@@ -156,10 +155,8 @@ def main() -> None:
     )
     parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS, help="none: show only")
     parser.add_argument("--seed", type=int, default=0, help="of the permutations and of the streams that are made")
-    add_rows(parser)
-    add_into(parser)
     options = parser.parse_args()
-    rows = read_rows(options.rows) if options.rows else []
+    rows = read_rows(options.rows)
     warnings.filterwarnings("ignore", module="river")
     for name in itertools.chain.from_iterable(GROUPS.get(each, (each,)) for each in options.streams):
         have = {row["method"] for row in rows if (row["data"], row["seed"]) == (name, options.seed)}
@@ -168,14 +165,10 @@ def main() -> None:
             for row in measure(name, options.seed, wanted) if wanted else ():
                 print(row, flush=True)
                 rows.append(row)
-                if options.rows:
-                    write_rows(options.rows, rows)
+                write_rows(options.rows, rows)
         except MissingDataError as error:
             print(f"not run: {name}: {error}", file=sys.stderr)
-    tables = [stream_table(rows), against_table(rows)]
-    print(*tables, sep="\n\n")
-    for page in options.into:
-        put_tables(page, tables)
+    show_tables(options, [stream_table(rows), against_table(rows)])
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 
@@ -18,3 +19,10 @@ def put_tables(page: Path, tables: Iterable[str]) -> list[str]:
         found += [title] * bool(count)
     page.write_text(text, encoding="utf-8")
     return found
+
+
+def show_tables(options: argparse.Namespace, tables: Sequence[str]) -> None:
+    """Print tables, and put them in the pages that ``--into`` names."""
+    print(*tables, sep="\n\n")
+    for page in options.into:
+        put_tables(page, tables)

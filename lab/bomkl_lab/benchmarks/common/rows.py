@@ -39,14 +39,13 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     return made
 
 
-def add_rows(options: argparse.ArgumentParser) -> None:
-    """Add the option of benchmarks that keep their results and measure only what is missing."""
-    options.add_argument(
-        "--rows",
-        type=Path,
-        metavar="FILE",
-        help="keep results here; what is there already is shown, not measured again",
-    )
+def keeping_parser(description: str | None) -> argparse.ArgumentParser:
+    """Return a parser for benchmarks that keep results, measure only what is missing, and have tables in pages."""
+    made = argparse.ArgumentParser(description=(description or "").split("\n")[0])
+    told = "keep results here; what is there already is shown, not measured again"
+    made.add_argument("--rows", type=Path, metavar="FILE", help=told)
+    add_into(made)
+    return made
 
 
 def add_into(options: argparse.ArgumentParser) -> None:
@@ -72,16 +71,18 @@ def report(name: str, rows: Iterable[Row], show: Callable[[Row], str], out: Path
     return kept
 
 
-def write_rows(path: Path, rows: Sequence[Row]) -> None:
-    """Write a file of rows, compressed if its name ends in .gz: the same bytes for the same rows."""
+def write_rows(path: Path | None, rows: Sequence[Row]) -> None:
+    """Write a file of rows, if one is named, compressed if it ends in .gz: the same bytes for the same rows."""
+    if path is None:
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     data = "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows).encode()
     path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
 
 
-def read_rows(path: Path) -> list[Row]:
+def read_rows(path: Path | None) -> list[Row]:
     """Read a file of rows; one that does not exist holds none."""
-    if not path.exists():
+    if path is None or not path.exists():
         return []
     data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     return [json.loads(line) for line in data.splitlines()]
