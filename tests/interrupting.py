@@ -1,8 +1,9 @@
-"""Interrupts at random moments and forked processes, for the tests of all estimators."""
+"""Interrupts at random moments, threads and forked processes, for the tests of all estimators."""
 
 import gc
 import os
 import signal
+import threading
 import time
 import weakref
 from contextlib import contextmanager
@@ -47,3 +48,23 @@ def exit_code_of(child, seconds=120):
             return None
         time.sleep(0.01)
     return os.waitstatus_to_exitcode(ended[1])
+
+
+def in_threads(*works, seconds=120):
+    """Do several things at the same time, and raise what went wrong first."""
+    failures = []
+
+    def guarded(work):
+        try:
+            work()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(seconds)
+        assert not thread.is_alive()
+    if failures:
+        raise failures[0]

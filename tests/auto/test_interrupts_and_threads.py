@@ -17,7 +17,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 import threadpoolctl
-from tests.interrupting import exit_code_of, interrupted_after
+from tests.interrupting import exit_code_of, in_threads, interrupted_after
 from tests.models import content
 from tests.slow import slow_but
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -147,25 +147,6 @@ def test_an_interrupt_after_all_was_learned_takes_it_back(name, monkeypatch):
     assert content(model) != before
 
 
-def in_threads(*functions):
-    failures = []
-
-    def guarded(function):
-        try:
-            function()
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(function,)) for function in functions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(READER_SECONDS + 120)
-        assert not thread.is_alive()
-    if failures:
-        raise failures[0]
-
-
 @pytest.mark.parametrize("name", MODELS)
 def test_readers_see_the_model_between_two_calls(name):
     make, y = MODELS[name]
@@ -210,7 +191,7 @@ def test_readers_see_the_model_between_two_calls(name):
             proba = model.predict_proba(probe)
             assert np.allclose(proba.sum(axis=1), 1)
 
-    in_threads(write, *[read] * 4)
+    in_threads(write, *[read] * 4, seconds=READER_SECONDS + 120)
     for n, scores in seen:
         np.testing.assert_array_equal(scores, at[n])
     assert len({n for n, _ in seen}) > 1
@@ -223,7 +204,7 @@ def test_writers_wait_for_each_other():
         for begin in range(0, 800, 50):
             model.partial_fit(X[begin : begin + 50], TARGETS[begin : begin + 50])
 
-    in_threads(write, write, write)
+    in_threads(write, write, write, seconds=READER_SECONDS + 120)
     assert model.n_seen_ == 2400
 
 

@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
-from tests.interrupting import exit_code_of, interrupted_after
+from tests.interrupting import exit_code_of, in_threads, interrupted_after
 from tests.slow import slow_but
 
 from bomkl import BudgetMKLClassifier, BudgetMKLRegressor
@@ -170,25 +170,6 @@ def test_a_kernel_that_uses_its_own_model_is_told_so(what):
             model.predict(np.tile(X, (10, 1)))
     use = [False]
     assert content(model._engine.state()) == before
-
-
-def in_threads(*works):
-    failures = []
-
-    def guarded(work):
-        try:
-            work()
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
-        assert not thread.is_alive()
-    if failures:
-        raise failures[0]
 
 
 @pytest.mark.parametrize("kind", slow_but(["listed", "regression"], ["fused", "listed", "sparse", "regression"]))

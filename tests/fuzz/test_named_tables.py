@@ -2,12 +2,13 @@
 
 import io
 import json
-from itertools import pairwise
+from itertools import pairwise, starmap
 
 import numpy as np
 import pandas as pd
 import pytest
 from tests.command_line import bomkl
+from tests.fuzz.ways import by_river, by_service
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, modelfile
 from bomkl.partitions import Job, Runner, learn_partitions, piece_sums
@@ -96,28 +97,6 @@ def _by_command(rows, y, classes, budget, tmp_path):
     return modelfile.load(model), found
 
 
-def _by_service(rng, rows, y, model):
-    bodies = pytest.importorskip("bomkl.serve.formats.bodies", reason="the extra bomkl[serve] is not installed")
-    from bomkl.serve.model.columns import Columns
-
-    columns, task = None, "classify" if isinstance(model, AutoMKLClassifier) else "regress"
-    for begin, end in _calls(rng, len(y)):
-        lines = [json.dumps({"row": row, "y": label}) for row, label in zip(rows[begin:end], y[begin:end], strict=True)]
-        parsed = bodies.learn_body("\n".join(lines).encode(), bodies.NDJSON)
-        columns = columns or Columns.of(parsed.rows[0], parsed.where[0], task, True, "learn")
-        cells, columns = columns.cells(parsed.rows, parsed.where)
-        model.score_and_learn(columns.input(cells), columns.targets(parsed.labels))
-    return model
-
-
-def _by_river(rows, y, classes, budget):
-    river = pytest.importorskip("bomkl.river", reason="river is not installed")
-    model = (river.AutoMKLClassifier if classes else river.AutoMKLRegressor)(budget=budget, seed=0)
-    for row, label in zip(rows, y, strict=True):
-        model.learn_one(row, label)
-    return model
-
-
 class _Here(Runner):
     """Calls the functions of `bomkl.partitions` one after another."""
 
@@ -179,8 +158,10 @@ def test_named_tables(cases, use_kernels, tmp_path):
         from_command, printed = _by_command(rows, y, classes, budget, tmp_path)
         np.testing.assert_array_equal(_said(from_command, rows), said, "command line")
         np.testing.assert_allclose(printed, said.reshape(len(y), -1), rtol=1e-5, atol=1e-9)
-        np.testing.assert_array_equal(_said(_by_service(rng, rows, y, _model(classes, budget)), rows), said, "service")
-        river = _by_river(rows, y, classes, budget)
+        served = _model(classes, budget)
+        by_service(served, rows, y, starmap(slice, _calls(rng, len(y))))
+        np.testing.assert_array_equal(_said(served, rows), said, "service")
+        river = by_river(type(expected).__name__, rows, y, budget=budget)
         for row, one in zip(rows[::5], said[::5], strict=True):
             if not classes:
                 assert river.predict_one(row) == one

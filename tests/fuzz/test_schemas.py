@@ -6,7 +6,7 @@ import threading
 import warnings
 
 import numpy as np
-import pytest
+from tests.fuzz.ways import by_river, by_service
 
 from bomkl import AutoMKLClassifier
 from bomkl.streams import open_stream
@@ -93,38 +93,22 @@ def _write(descriptor, text):
         pipe.write(text)
 
 
-def _by_calls(rng, rows, labels, budget, policy):
-    model, margins, begin = _model(budget, policy), [], 0
-    while begin < len(rows):
+def _calls(rng, n):
+    begin = 0
+    while begin < n:
         end = begin + int(rng.integers(1, 30))
-        margins.append(model.score_and_learn(rows[begin:end], labels[begin:end]))
+        yield slice(begin, end)
         begin = end
-    return margins, model
+
+
+def _by_calls(rng, rows, labels, budget, policy):
+    model = _model(budget, policy)
+    return [model.score_and_learn(rows[part], labels[part]) for part in _calls(rng, len(rows))], model
 
 
 def _by_service(rng, rows, labels, budget, policy):
-    """What requests go through, without a server: bodies, columns and the learner, in groups of any size."""
-    bodies = pytest.importorskip("bomkl.serve.formats.bodies", reason="the extra bomkl[serve] is not installed")
-    from bomkl.serve.model.columns import Columns
-
-    model, margins, columns, begin = _model(budget, policy), [], None, 0
-    while begin < len(rows):
-        end = begin + int(rng.integers(1, 30))
-        lines = [json.dumps({"row": row, "y": y}) for row, y in zip(rows[begin:end], labels[begin:end], strict=True)]
-        parsed = bodies.learn_body("\n".join(lines).encode(), bodies.NDJSON)
-        columns = columns or Columns.of(parsed.rows[0], parsed.where[0], "classify", True, policy)
-        cells, columns = columns.cells(parsed.rows, parsed.where)
-        margins.append(model.score_and_learn(columns.input(cells), columns.targets(parsed.labels)))
-        begin = end
-    return margins, model
-
-
-def _by_river(rows, labels, budget, policy):
-    river = pytest.importorskip("bomkl.river", reason="river is not installed")
-    model = river.AutoMKLClassifier(budget=budget, seed=0, new_columns=policy)
-    for row, label in zip(rows, labels, strict=True):
-        model.learn_one(row, label)
-    return model
+    model = _model(budget, policy)
+    return by_service(model, rows, labels, _calls(rng, len(rows)), policy), model
 
 
 def test_columns_that_change_at_random(cases, use_kernels, tmp_path, monkeypatch):
@@ -154,7 +138,7 @@ def test_columns_that_change_at_random(cases, use_kernels, tmp_path, monkeypatch
                 np.testing.assert_array_equal(other.predict_proba(some), chances, way)
                 assert other.encoder_.kinds_ == model.encoder_.kinds_, way
                 assert other.mistakes_ == model.mistakes_, way
-            other = _by_river(*arguments)
+            other = by_river("AutoMKLClassifier", rows, labels, budget=budget, new_columns=policy)
             for row, chance in zip(some, chances, strict=True):
                 found = other.predict_proba_one(row)  # its labels are in the order of their coming, and so are sums
                 rounding = 1e-14 if classes > 2 else 0.0
