@@ -103,7 +103,6 @@ def _without_gaps(y: Any) -> Any:
 
 
 def _of_one_type(labels: NDArray[Any], name: str, place: str) -> NDArray[Any]:
-    """Labels as strings or numbers."""
     kind = labels.dtype.kind
     if kind == "f":
         check_all_finite(name, labels)

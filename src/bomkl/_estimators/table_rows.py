@@ -119,7 +119,6 @@ class TableRows:
         return range(self.n_features_in_) if names is None else names.tolist()
 
     def _n_columns(self) -> int:
-        """Columns of the learner."""
         encoder = self.encoder_
         return int(self.n_features_in_) if encoder is None else encoder.n_features_out_
 
@@ -138,7 +137,6 @@ class TableRows:
         return np.array([x[name] for name in names])
 
     def _one_row(self, x: Any) -> Any:
-        """One row as an array."""
         if hasattr(x, "toarray"):
             return x
         check_not_masked("x", x)
@@ -170,7 +168,6 @@ class TableRows:
         raise NotImplementedError
 
     def _encoder_from_state(self, state: dict[str, Any]) -> None:
-        """Restore the encoder of a saved model."""
         encoder = TableEncoder(self.types, self._target)
         encoder.restore(state)
         if encoder.n_features_in_ != vars(self).get("n_features_in_"):

@@ -50,7 +50,6 @@ class Drawn:
 
     @property
     def rows_at_once(self) -> int:
-        """Rows of a block."""
         wide = hasattr(self.X, "nnz") and self.X.shape[1] > WIDEST
         stored: int = self.X.nnz if wide else self.X.shape[0] * self.X.shape[1]
         return max(_CELLS_AT_ONCE * int(self.X.shape[0]) // max(stored, 1), 1)

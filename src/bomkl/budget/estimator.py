@@ -215,7 +215,6 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
         return out
 
     def _in_precision(self, rows: Float) -> NDArray[Any]:
-        """Turn encoded rows into the precision of the engine."""
         with np.errstate(over="ignore"):
             rows = rows.astype(self._dtype, copy=False)
         if not math.isfinite(rows.sum()) and not (finite := np.isfinite(rows)).all():
@@ -420,7 +419,6 @@ class EngineEstimator(ShowsState, TableRows, BaseEstimator):  # type: ignore[mis
         return state + top_kernels([kernel_name(kernel) for kernel in model.kernels_], weights.tolist())
 
     def _state(self) -> dict[str, Any]:
-        """Everything that was learned, as plain values and arrays."""
         check_is_fitted(self)
         return {
             "seed": self._seed,

@@ -116,7 +116,6 @@ class DaskRunner(Runner):
         return task
 
     def _culprit(self, partitions: list[int]) -> int:
-        """Find out which partition cannot be read."""
         for i in partitions:
             try:
                 self.client.compute(self.tables[i]).result()

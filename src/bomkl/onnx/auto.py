@@ -91,7 +91,6 @@ def _scores(graph: Graph, rows: Result, learner: RowLearner) -> Result:
 
 
 def _in_units(scores: Result, learner: RowLearner) -> Result:
-    """Scores in units of the targets."""
     return scores * learner.spread + learner.centre if learner.task.is_regression else scores
 
 
@@ -181,7 +180,6 @@ def _straightened(scores: Result, curve: NDArray[np.float64]) -> Result:
 
 
 def _kernel(graph: Graph, rows: Result, features: KernelFeatures) -> Result:
-    """Kernel values at the landmarks."""
     landmarks = features.landmark_rows()
     stored = StoredRows(graph, rows, landmarks)
     kernel = POOL_KERNELS[features.kernel].kernel(features.scale)

@@ -51,7 +51,6 @@ def _limited(scores: Result, task: Task) -> Result:
 
 
 def _network(codes: Result, network: Network) -> Result:
-    """Scores (rows, outputs) of coded rows."""
     arrays = network_state(network)
     columns = len(arrays["values"])
     places = codes + (256 * np.arange(columns)).tolist()

@@ -23,8 +23,6 @@ _MOST_GAPS = 15
 
 @dataclass
 class Section:
-    """One part of the page."""
-
     title: str
     lines: list[str] = field(default_factory=list)
     figures: list[tuple[str, str]] = field(default_factory=list)

@@ -170,7 +170,6 @@ class BudgetMKLRegressor(RiverRegressor):
 
 
 def _several(rows: Rows) -> Rows:
-    """Give one row as rows."""
     return ([rows] if isinstance(rows, dict) else rows[np.newaxis]) if is_row(rows) else rows
 
 

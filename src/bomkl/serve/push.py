@@ -32,8 +32,6 @@ class PushError(ValueError):
 
 @dataclass
 class Sent:
-    """What was sent."""
-
     rows: int = 0  # rows that the service has learned from, or predicted
     mistakes: float = 0.0  # how many of them were predicted wrongly; for numbers the sum of absolute errors
     # Seconds from each request to its answer, without those that had to be sent again; of many, every second one, then

@@ -55,7 +55,6 @@ def _deal(block: Block, draw: np.random.Generator, files: list[Any]) -> None:
 
 
 def _stored(file: Any) -> Iterator[Block]:
-    """Read what `_deal` wrote."""
     end = file.seek(0, os.SEEK_END)
     file.seek(0)
     while file.tell() < end:

@@ -288,7 +288,6 @@ class Stream:
 
 
 def _classes(part: Part, schema: Schema | None, options: StreamOptions, bad: BadLines) -> set[Label]:
-    """Labels that occur in some rows."""
     if schema is None or part.label_cells is None:
         return set()
     y = part.encode(replace(schema, classes=None), options, bad).y

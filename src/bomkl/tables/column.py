@@ -155,8 +155,8 @@ class Column:
         present = learned & ~gaps
         origin = None
         if self.kind == "date":
-            out[:, 1:7] = _cycles(numbers)
-            numbers, origin = _years(numbers, self.origin, present)
+            out[:, 1:7] = _date_cycles(numbers)
+            numbers, origin = _date_trend(numbers, self.origin, present)
         # sums run in the order of the rows from where the last block ended, so that the split changes no bit
         totals = np.cumsum(np.concatenate([[self.total], np.where(present, numbers, 0.0)]))
         out[:, 0] = numbers
@@ -247,7 +247,7 @@ def _gap_claims(
     return claims
 
 
-def _years(days: Float, origin: float | None, present: NDArray[np.bool_]) -> tuple[Float, float | None]:
+def _date_trend(days: Float, origin: float | None, present: NDArray[np.bool_]) -> tuple[Float, float | None]:
     """Years since the first date learned from, and that date; a date before there is one counts as the first."""
     began = 0
     if origin is None:
@@ -260,7 +260,7 @@ def _years(days: Float, origin: float | None, present: NDArray[np.bool_]) -> tup
     return years, origin
 
 
-def _cycles(days: Float) -> Float:
+def _date_cycles(days: Float) -> Float:
     """Points on circles for the hour, the weekday and the day of the year; a gap is at the centre.
 
     The C library's sine, cell by cell: NumPy's may depend on the place of a number in its array.

@@ -115,7 +115,6 @@ def _units(encoder: TableEncoder, y: Any) -> Whole:
 
 
 def _by_code(codes: list[int], whole: Whole, target: str | None) -> dict[int, Amounts]:
-    """Amounts of the rows of each code."""
     values, places = np.unique(np.array(codes, dtype=np.int64), return_inverse=True)
     rows = np.bincount(places, minlength=len(values)).tolist()
     found = [Amounts(count) for count in rows]

@@ -17,8 +17,6 @@ _NUMBERS: dict[Any, int] = {"category": 1, "number": 2, "boolean": 2, "date": 3}
 
 @dataclass(frozen=True)
 class EncodedRows:
-    """Some rows."""
-
     numbers: Float  # (n_rows, n_features_out_): the rows as `TableEncoder` encodes them
     cells: list[Hashable]  # the cells of each column that has a part in them, from `hashable`
 

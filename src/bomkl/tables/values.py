@@ -140,7 +140,6 @@ class Values:
         )
 
     def _all(self) -> array[float]:
-        """Entries of all codes."""
         width = 1 + self.n_targets
         entries = self.entries[:]
         entries.frombytes(bytes(8 * (self.n_codes * width - len(entries))))

@@ -112,7 +112,6 @@ def evaluate(
 
 
 def _drift_figures(estimator: Any) -> dict[str, Any]:
-    """One line about drift, for models that follow it."""
     if getattr(estimator, "drift", None) != "auto":
         return {}
     events = estimator.drift_

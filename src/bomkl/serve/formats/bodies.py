@@ -127,8 +127,6 @@ class LabelRows(_Body):
 
 @dataclass
 class Parsed:
-    """What a body holds."""
-
     where: list[str]  # what messages call each row
     rows: list[dict[str, Any]]  # cells of each row; empty where rows are named by their ids
     labels: list[Any] | None  # labels and names of the rows, where there are any

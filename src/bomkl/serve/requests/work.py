@@ -13,8 +13,6 @@ from bomkl.serve.storage.entry import Entry
 
 @dataclass
 class Work:
-    """One request on its way."""
-
     rows: Sequence[Mapping[str, Any]]  # rows as they came; empty for labels
     where: Sequence[str]  # what messages call each row
     labels: Sequence[Any] | None = None  # labels to learn; None for predictions
