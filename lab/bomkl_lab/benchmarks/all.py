@@ -27,7 +27,3 @@ def main() -> None:
         print(f"\n# {name}", flush=True)
         report(name, benchmark.measure(), benchmark.show, chosen.out)
     document.write(chosen.out, chosen.into)
-
-
-if __name__ == "__main__":
-    main()

@@ -71,7 +71,3 @@ def main() -> None:
     cases += [(300, 18, n_classes) for n_classes in (3, 10, 26)]
     lines = [[*map(str, case), f"{round(rows_per_second(*case), -2):,.0f}"] for case in cases]
     print(markdown(["budget", "columns", "classes", "rows/s"], lines))
-
-
-if __name__ == "__main__":
-    main()

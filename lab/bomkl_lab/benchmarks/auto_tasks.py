@@ -118,7 +118,3 @@ def main() -> None:
     print(calibrated)
     for page in options.into:
         put_tables(page, [tasks, calibrated])
-
-
-if __name__ == "__main__":
-    main()

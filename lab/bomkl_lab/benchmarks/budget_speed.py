@@ -106,7 +106,3 @@ def main() -> None:
             rows.append(beside(chosen.baseline, dataset, algorithm, chosen.rows, chosen.turns))
             bar.update()
     print(table(rows))
-
-
-if __name__ == "__main__":
-    main()

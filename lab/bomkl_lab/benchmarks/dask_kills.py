@@ -154,15 +154,7 @@ def with_a_killed_client(counts: list[int], budget: int, rounds: int) -> tuple[A
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "checkpoint.bomkl"
-        command = [
-            sys.executable,
-            "-m",
-            "bomkl_lab.benchmarks.dask_kills",
-            "--client",
-            str(path),
-            "--budget",
-            str(budget),
-        ]
+        command = [sys.executable, "-m", "bomkl", "bench", "dask_kills", "--client", str(path), "--budget", str(budget)]
         command += ["--sizes", ",".join(map(str, counts)), "--dies-after", str(rounds)]
         died = subprocess.run(command, check=False).returncode
         if died != -signal.SIGKILL:
@@ -292,7 +284,3 @@ def main() -> None:
     print(f"{len(found)} models, {killed} workers killed, {len(different)} different digest(s)")
     if len(different) > 1:
         raise SystemExit(1)
-
-
-if __name__ == "__main__":
-    main()

@@ -178,7 +178,3 @@ def main() -> None:
             print(f"not run: {name}: {error}", file=sys.stderr)
         write_rows(options.rows, rows)
     show_tables(options, [summary(rows), exceptions(rows)])
-
-
-if __name__ == "__main__":
-    main()

@@ -339,7 +339,3 @@ def main() -> None:
     add_into(options)
     chosen = options.parse_args()
     write(chosen.rows, chosen.into)
-
-
-if __name__ == "__main__":
-    main()

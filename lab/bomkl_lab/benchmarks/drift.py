@@ -119,7 +119,3 @@ def main() -> None:
             print(f"not run: {name}, {method}: {error}", file=sys.stderr)
         write_rows(options.rows, rows)
     show_tables(options, [table(rows)])
-
-
-if __name__ == "__main__":
-    main()

@@ -141,7 +141,3 @@ def main() -> None:
     one_thread()
     datasets = chosen.datasets or (QUICK_DATASETS if chosen.quick else None)
     report("end_to_end", measure(datasets, chosen.algorithms, chosen.rows, chosen.seconds), show, chosen.out)
-
-
-if __name__ == "__main__":
-    main()

@@ -104,7 +104,3 @@ def main() -> None:
     kept = report("endurance", rows, show, chosen.out)
     if not all(row["holds"] for row in kept):
         raise SystemExit("a covariance is not positive definite or too large")
-
-
-if __name__ == "__main__":
-    main()

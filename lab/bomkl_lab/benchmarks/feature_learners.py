@@ -101,7 +101,3 @@ def main() -> None:
     one_thread()
     names = tuple(chosen.datasets.split(","))
     report("feature_learners", measure(names, chosen.permutations, chosen.rows), show, chosen.out)
-
-
-if __name__ == "__main__":
-    main()

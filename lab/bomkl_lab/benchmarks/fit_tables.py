@@ -158,7 +158,3 @@ def main() -> None:
             yield from memory(given.memory_rows, given.baseline)
 
     report("fit_tables", measure(), show, given.out)
-
-
-if __name__ == "__main__":
-    main()

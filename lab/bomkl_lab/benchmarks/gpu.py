@@ -325,7 +325,3 @@ def main() -> None:
             yield from by_rank(first["sgemm_teraflops"], [int(text) for text in chosen.rank_budgets.split(",")])
 
     report("gpu", rows(), show, chosen.out)
-
-
-if __name__ == "__main__":
-    main()

@@ -118,7 +118,3 @@ def main() -> None:
     chosen = options.parse_args()
     one_thread()
     report("growth", measure(4 if chosen.quick else 1), show, chosen.out)
-
-
-if __name__ == "__main__":
-    main()

@@ -133,7 +133,3 @@ def main() -> None:
     slower = [row["case"] for row in rows if row["slower"]]
     if slower:
         sys.exit(f"slower than {REFERENCE.name} allows: {'; '.join(slower)}")
-
-
-if __name__ == "__main__":
-    main()

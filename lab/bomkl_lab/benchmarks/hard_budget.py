@@ -70,7 +70,3 @@ def main() -> None:
     chosen = parser(__doc__).parse_args()
     print(f"{'magic04, mistakes %':<22}" + "".join(f"{f'B = {budget}':>10}" for budget in BUDGETS))
     report("hard_budget", measure(), show, chosen.out)
-
-
-if __name__ == "__main__":
-    main()

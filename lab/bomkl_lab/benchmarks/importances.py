@@ -217,7 +217,3 @@ def main() -> None:
             else f"; noise: {len(data.noise)} others"
         )
     report("importances", rows(given.streams, given.seeds), shown, given.out)
-
-
-if __name__ == "__main__":
-    main()

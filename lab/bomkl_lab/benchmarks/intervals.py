@@ -109,7 +109,3 @@ def main() -> None:
         ),
         given.out,
     )
-
-
-if __name__ == "__main__":
-    main()

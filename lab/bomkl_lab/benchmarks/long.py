@@ -188,7 +188,3 @@ def main() -> None:
     show_tables(options, tables(rows))
     if options.plot:
         plot(rows, options.plot)
-
-
-if __name__ == "__main__":
-    main()

@@ -104,7 +104,3 @@ def main() -> None:
     options.add_argument("--baseline", type=Path, metavar="PYTHON", help="interpreter with an older version")
     chosen = options.parse_args()
     report("one_row", measure(chosen.baseline), show, chosen.out)
-
-
-if __name__ == "__main__":
-    main()

@@ -173,7 +173,3 @@ def arguments() -> argparse.Namespace:
     given = options.parse_args()
     given.kind = given.kind or ["bomkl.dask", "train --workers"]
     return given
-
-
-if __name__ == "__main__":
-    main()

@@ -151,7 +151,3 @@ def main() -> None:
             (same, f"after {learned} rows learned between signals, the model of {rows} rows is that of one run"),
         ]
     )
-
-
-if __name__ == "__main__":
-    main()

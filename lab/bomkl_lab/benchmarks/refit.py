@@ -70,7 +70,3 @@ def main() -> None:
         lambda row: f"{row['learner']:<24}{row['mistakes']:6.2f} %",
         given.out,
     )
-
-
-if __name__ == "__main__":
-    main()

@@ -37,7 +37,3 @@ def main() -> None:
         lambda row: f"{row['learner']:<24}{row['accuracy']:6.2f} % right{row['ms']:8.2f} ms CPU a row",
         given.out,
     )
-
-
-if __name__ == "__main__":
-    main()

@@ -147,7 +147,3 @@ def main() -> None:
     chosen = options.parse_args()
     one_thread()
     report("roofline", measure(POOLS[:-1] if chosen.quick else POOLS, chosen.text_rows), show, chosen.out)
-
-
-if __name__ == "__main__":
-    main()

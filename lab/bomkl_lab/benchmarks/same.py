@@ -65,7 +65,3 @@ def main() -> None:
     given = options.parse_args()
     rows = report("same", compared(given.baseline, given.first, given.first + given.cases), show, given.out)
     sys.exit(rows[-1]["different"] > 0)
-
-
-if __name__ == "__main__":
-    main()

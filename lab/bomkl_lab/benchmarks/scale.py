@@ -414,7 +414,3 @@ def main() -> None:
     kept = report("scale", rows(), show, given.out)
     if given.out:
         draw(kept, given.out / "scale.svg")
-
-
-if __name__ == "__main__":
-    main()

@@ -67,7 +67,3 @@ def main() -> None:
             verdicts.append(compare(name, options.rows, Path(scratch)))
         print(verdicts[-1][1], flush=True)
     finish(verdicts)
-
-
-if __name__ == "__main__":
-    main()

@@ -83,7 +83,3 @@ def main() -> None:
     chosen = parser(__doc__).parse_args()
     one_thread()
     report("speed", measure(), show, chosen.out)
-
-
-if __name__ == "__main__":
-    main()

@@ -96,7 +96,3 @@ def main() -> None:
     chosen = options.parse_args()
     one_thread()
     report("speed_peers", measure(chosen.datasets, chosen.rows), show, chosen.out)
-
-
-if __name__ == "__main__":
-    main()

@@ -245,7 +245,3 @@ def main() -> None:
     print(speed())
     if options.shapes:
         print(markdown(["", *JUDGES], shape_errors(folder(), options.shapes, options.seeds[0])))
-
-
-if __name__ == "__main__":
-    main()

@@ -157,7 +157,3 @@ def main() -> None:
     chosen = parser(__doc__).parse_args()
     one_thread()
     report("targets", measure(), show, chosen.out)
-
-
-if __name__ == "__main__":
-    main()

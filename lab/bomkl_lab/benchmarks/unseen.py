@@ -169,7 +169,3 @@ def main() -> None:
         except MissingDataError as error:
             print(f"not run: {name}: {error}", file=sys.stderr)
     show_tables(options, [stream_table(rows), against_table(rows)])
-
-
-if __name__ == "__main__":
-    main()
