@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -13,7 +12,7 @@ from scipy import sparse
 from sklearn.utils import murmurhash3_32
 
 from bomkl._support.stream_options import StreamOptions
-from bomkl._support.validation import nearest
+from bomkl._support.validation import is_finite_number, nearest
 from bomkl.streams.cells import Cells, read_numbers, to_number
 from bomkl.streams.errors import KeptRows, StreamError
 from bomkl.streams.reading import listed
@@ -140,17 +139,10 @@ def _cell(row: int, column: Column, cells: Cells, rows: KeptRows) -> Any:
     if column.kind == "number" and isinstance(cell, str) and not have_code([cell]):
         with suppress(ValueError):
             cell = to_number(cell)
-    if isinstance(cell, int | float) and not isinstance(cell, bool) and not _is_finite(cell):
+    if isinstance(cell, int | float) and not isinstance(cell, bool) and not is_finite_number(cell):
         rows.refuse(row, "not a finite number", column.name, cells)
         return None
     return cell.strip() if isinstance(cell, str) else cell
-
-
-def _is_finite(cell: int | float) -> bool:
-    try:
-        return math.isfinite(float(cell))
-    except OverflowError:
-        return False
 
 
 def _checked_columns(cells: dict[str, Cells], schema: Schema, options: StreamOptions, file: str) -> tuple[Column, ...]:
