@@ -6,6 +6,8 @@ is how much the model relies on the column. None of the values has been learned 
 to do with the target nor with other columns, both losses have the same distribution, and the mean of their difference
 is zero, whatever the model has made of it.
 
+Of columns that tell the same, a model may use any. They are passed on together, and share equally what that adds.
+
 Windows begin at absolute row counts, and a call may end within one: then the model of its beginning is kept until the
 window is over. So how rows are split into calls changes nothing.
 """
@@ -33,6 +35,7 @@ WINDOW = 64  # rows
 PAIRS = 16  # most rows of a window in which the value of a column is passed on
 FIRST = 32  # rows before the first window
 MOST_AT_ONCE = 1024  # predictions with changed rows in a window; if all columns would take more, they take turns
+_MORE = (2, 4), (4, 8), (8, 8)  # more rows for fewer groups of many: pairs of each, and which part of the predictions
 KEPT_WINDOWS = 4  # whose rows are kept, as a sample of the stream
 # Predictions for measuring, for each row learned. Until the budget is full, rebuilding makes learning several times as
 # slow as later. A part of what that allows is saved for the rows that come next, when the model knows more.
@@ -131,26 +134,31 @@ class Importance:
 
     def _measure(self, model: Learner, rows: Any, y: Float, weight: Float, mixer: RowMixer | None, run: Mapper) -> int:
         """Measure columns on the rows of a window; returns how many predictions that was worth."""
-        many = mixer is not None and len(mixer.columns) * PAIRS > MOST_AT_ONCE
+        random = np.random.default_rng([model.settings.seed, self.next])
+        if mixer is None:
+            groups = self._of_wide(*np.unique(rows.indices, return_counts=True), random)
+        else:
+            groups = mixer.group([*self.kept, rows])
+        many = len(groups) * PAIRS > MOST_AT_ONCE
         if many and _FIRST_PACE * self.next < MOST_AT_ONCE:
             return MOST_AT_ONCE  # a model of few rows cannot tell many columns apart: these predictions come later
-        random = np.random.default_rng([model.settings.seed, self.next])
         window = Window(model, rows, y, weight, mixer, random, run)
-        if mixer is None:
-            self._note(window, self._of_wide(*np.unique(rows.indices, return_counts=True), random), PAIRS)
-        elif not many:
-            self._note(window, mixer.columns, PAIRS)
+        if mixer is None or not many:
+            self._note(window, groups, PAIRS)
         else:
-            # one row of each column, in turn if there are too many, and then more rows of those that promise most
-            turns = min(MOST_AT_ONCE // 2, len(mixer.columns))
-            self._note(window, mixer.columns[(self.windows * turns + np.arange(turns)) % len(mixer.columns)], 1)
-            hope = np.argsort(-self.averages.upper(len(mixer.names))[mixer.columns], kind="stable")
-            self._note(window, mixer.columns[np.sort(hope[: (MOST_AT_ONCE - turns) // PAIRS])], PAIRS)
+            # one row of each group, in turn if there are too many, and then more rows of those that promise most
+            turns = min(MOST_AT_ONCE // 2, len(groups))
+            self._note(window, np.sort(groups[(self.windows * turns + np.arange(turns)) % len(groups)]), 1)
+            for pairs, part in _MORE:
+                hope = np.nan_to_num(self.averages.upper(len(mixer.names)))
+                promise = np.bincount(mixer.leaders, hope, len(hope))[groups]
+                best = np.argsort(-promise, kind="stable")[: MOST_AT_ONCE // (part * pairs)]
+                self._note(window, groups[np.sort(best)], pairs)
         return window.predicted
 
     def _note(self, window: Window, columns: NDArray[np.intp], pairs: int) -> None:
-        """Measure some columns, each in so many rows."""
-        found = window.measured(columns, pairs)
+        """Measure some columns, and those that they lead, each in so many rows."""
+        columns, *found = window.measured(columns, pairs)
         self.averages = self.averages.plus(columns, np.full(len(columns), self.next * pairs / PAIRS), *found)
 
     def _of_wide(self, found: NDArray[Any], count: NDArray[np.intp], random: np.random.Generator) -> NDArray[np.intp]:

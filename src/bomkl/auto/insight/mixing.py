@@ -10,11 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from bomkl.auto.insight.copies import leaders
 from bomkl.auto.limits import CELLS
 from bomkl.auto.rows.arrays import array_bytes
 from bomkl.auto.saved import Saved, State
 from bomkl.auto.wide.sparse_rows import rows_from_state, rows_to_state
-from bomkl.tables.encoded import EncodedRows
+from bomkl.tables.encoded import EncodedRows, numbers_of
 
 Int = NDArray[np.intp]
 
@@ -40,6 +41,7 @@ class RowMixer:
         self._of_cells = [number[name] for name in of_cells]
         present = {number[name] for name in of_places if name in number}
         self.columns: Int = np.array(sorted(present), dtype=np.intp)  # those that rows have
+        self.leaders: Int = np.arange(len(names))  # the column that each goes with
 
     def places_of(self, column: int) -> Int:
         """Columns of numbers that belong to a column of the user."""
@@ -65,9 +67,9 @@ class RowMixer:
         ]
         return EncodedRows(numbers, cells)
 
-    def differ(self, rows: Any, some: Int, others: Int, columns: Int) -> NDArray[np.bool_]:
-        """Tell for pairs of rows which of some columns differ, (n_pairs, n_columns)."""
-        numbers = rows.numbers if isinstance(rows, EncodedRows) else rows
+    def differ(self, rows: Any, some: Int, others: Int) -> NDArray[np.bool_]:
+        """Tell for pairs of rows which columns, or others that they lead, differ, (n_pairs, n_columns)."""
+        numbers = numbers_of(rows)
         unequal = numbers[some] != numbers[others]
         found = np.zeros((len(some), len(self.names)), dtype=bool)
         for place in np.flatnonzero(unequal.any(axis=0)):
@@ -76,7 +78,17 @@ class RowMixer:
             for (_, values), column in zip(rows.cells, self._of_cells, strict=True):
                 if values is not None:
                     found[:, column] |= [values[i] != values[j] for i, j in zip(some, others, strict=True)]
-        return found[:, columns]
+        for led in np.flatnonzero(self.leaders != np.arange(len(self.names))):
+            found[:, self.leaders[led]] |= found[:, led]
+        return found
+
+    def group(self, parts: list[Any]) -> Int:
+        """Let columns that tell the same in all parts of rows go together; give those that lead. Texts stay alone."""
+        numbers, last = np.vstack([numbers_of(part) for part in parts]), parts[-1]
+        cells = zip(last.cells, self._of_cells, strict=True) if isinstance(last, EncodedRows) else ()
+        places = ~np.isin(self._of_places, [column for (kind, _), column in cells if kind < 2])
+        self.leaders = leaders(numbers[:, places], self._of_places[places], len(self.names))
+        return np.unique(self.leaders[self.columns])
 
 
 class WideRowMixer:

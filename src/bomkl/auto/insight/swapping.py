@@ -45,12 +45,12 @@ class Window:
         classes = 0 if model.task.is_regression else max(self._scores.shape[1], 2)
         self._of_class = y == np.arange(classes if classes <= MOST_CLASSES else 0)[:, None]
 
-    def measured(self, columns: NDArray[np.intp], pairs: int) -> tuple[Float, Float, Float]:
-        """Pass the values of each column on in at most so many rows.
+    def measured(self, columns: NDArray[np.intp], pairs: int) -> tuple[NDArray[np.intp], Float, Float, Float]:
+        """Pass the values of each column, and of those that it leads, on in at most so many rows.
 
-        Returns mean rise of loss and error over the rows, the squared error of this mean, and the rise if the
-        probabilities were right. Then the parts of the rise of the loss that come from the rows of each class; of
-        numbers and of too many classes none.
+        What that adds is divided among them. Returns all of them; mean rise of loss and error over the rows, the
+        squared error of this mean, and the rise if the probabilities were right. Then the parts of the rise of the
+        loss that come from the rows of each class; of numbers and of too many classes none.
         """
         row, place, times, variants = self._changed(columns, pairs)
         share, n, classes = self._share[row] * times, len(columns), len(self._of_class)
@@ -69,7 +69,12 @@ class Window:
         means = np.einsum("sic,i->sc", rise, self._share)
         within = np.einsum("sic,i->sc", (rise - means[:, None]) ** 2, self._share**2)
         within[0] = np.maximum(within[0], variance)  # a few rows may happen to be alike
-        return means, within, expected
+        if self._mixer is None:
+            return columns, means, within, expected
+        members = np.flatnonzero(np.isin(self._mixer.leaders, columns))
+        at = np.searchsorted(columns, self._mixer.leaders[members])
+        size = np.bincount(at)[at]
+        return members, means[:, at] / size, within[:, at] / size**2, expected[:, at] / size
 
     def _changed(self, columns: NDArray[np.intp], pairs: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Float, Any]:
         """Rows with a value of another row in one column: which rows and columns, how many pairs each stands for."""
@@ -79,10 +84,10 @@ class Window:
             row, place, times = _pairs(cells != cells[donors], pairs, self._random)
             change = cells[donors[row], place] - cells[row, place]
             return row, place, times, wide_variants(rows, row, columns[place], change)
-        differ = self._mixer.differ(rows, np.arange(len(donors)), donors, columns)
-        row, place, times = _pairs(differ, pairs, self._random)
-        source = np.repeat(row[:, None], len(self._mixer.names), axis=1)
-        source[np.arange(len(row)), columns[place]] = donors[row]
+        differ = self._mixer.differ(rows, np.arange(len(donors)), donors)
+        row, place, times = _pairs(differ[:, columns], pairs, self._random)
+        moves = self._mixer.leaders == columns[place][:, None]
+        source = np.where(moves, donors[row][:, None], row[:, None])
         return row, place, times, self._mixer.mixed(rows, source)
 
 
