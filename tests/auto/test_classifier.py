@@ -393,3 +393,14 @@ def test_rows_that_need_no_look_are_learned_from_as_others_are(rows: int) -> Non
     assert plain.mistakes_ == other.mistakes_ > 0
     assert vars(plain)["_order"] == vars(other)["_order"]
     assert_array_equal(plain.decision_function(X), other.decision_function(X.tolist()))
+
+
+def test_labels_of_a_library_that_does_not_say_where_they_are():
+    class Labels(list):
+        def __dlpack_device__(self):  # as arrays of strings in some versions of Arrow
+            raise TypeError("DataType is not compatible with DLPack spec: string")
+
+    X = np.arange(20.0)[:, None]
+    y = ["low"] * 10 + ["high"] * 10
+    model = AutoMKLClassifier(random_state=0).fit(X, Labels(y))
+    assert_array_equal(model.predict(X), AutoMKLClassifier(random_state=0).fit(X, y).predict(X))

@@ -27,6 +27,8 @@ def in_a_process(*args, stdin=None, stdout=None, begin=lambda: None):
         app([str(arg) for arg in args], standalone_mode=True)
     except SystemExit as done:
         os._exit(done.code or 0)
+    except KeyboardInterrupt:  # before the command handles it, as in `bomkl.__main__`
+        os._exit(128 + signal.SIGINT)
     except BaseException:
         os._exit(99)
     os._exit(0)

@@ -39,7 +39,7 @@ def rows_on_device(X: Any, device: str) -> Any:
         return None
     engine = engine_for(device)
     rows = engine.rows_held(X)
-    if rows is None and X.__dlpack_device__()[0] not in _HOST:
+    if rows is None and not _is_on_host(X):
         raise ValueError(
             f"X is in the memory of a GPU, but device={device!r} learns on the processor. Use device='cuda', or copy X "
             "to the processor first: X.cpu() with PyTorch, X.get() with CuPy."
@@ -51,7 +51,7 @@ def on_host(array: Any) -> Any:
     """Rows, labels, targets or weights in memory of the processor, of a type that NumPy has."""
     if not _is_foreign(array):
         return array
-    if array.__dlpack_device__()[0] in _HOST:
+    if _is_on_host(array):
         has_numpy_type = str(getattr(array, "dtype", "")) != "torch.bfloat16"  # an array of Arrow has none
         return array if has_numpy_type else array.float()
     from bomkl.auto.gpu.arrays import DeviceRows, as_tensor
@@ -61,6 +61,13 @@ def on_host(array: Any) -> Any:
 
 def _is_foreign(array: Any) -> bool:
     return hasattr(array, "__dlpack_device__") and not isinstance(array, np.ndarray | np.generic)
+
+
+def _is_on_host(array: Any) -> bool:
+    try:
+        return bool(array.__dlpack_device__()[0] in _HOST)
+    except TypeError:  # some versions of Arrow say nothing of strings, which no GPU holds
+        return True
 
 
 @cache
