@@ -1,7 +1,5 @@
 """Logs of a service without HTTP, for the tests of damage."""
 
-import contextlib
-
 import numpy as np
 
 from bomkl import modelfile
@@ -45,7 +43,7 @@ def model_of(folder):
     """The model that a service would go on with, as the bytes of its file, and what it knows of keys and rows."""
     service = open_service(str(folder), START, None, ServiceSettings())
     log = service._log
-    with contextlib.closing(log):
+    with log:
         service.catch_up()
         model = modelfile.to_bytes(modelfile.Model(service._learner.estimator))
         more = [

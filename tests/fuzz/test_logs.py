@@ -40,7 +40,7 @@ def logs(tmp_path_factory):
 
 
 def entries_of(folder):
-    with contextlib.closing(Log(str(folder), read_only=True)) as log:
+    with Log(str(folder), read_only=True) as log:
         return str([(entry.seq, entry.rows, entry.labels) for entry in log.entries()])
 
 

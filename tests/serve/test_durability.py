@@ -27,8 +27,13 @@ from bomkl.serve.storage.logfile import log_path
 from bomkl.tables.notices import TableWarning
 
 
+def replayed(folder):
+    with Replay(str(folder)) as run:
+        return list(run.run())
+
+
 def verdicts(folder):
-    return [line.problem for line in Replay(str(folder)).run() if not isinstance(line, Report)]
+    return [line.problem for line in replayed(folder) if not isinstance(line, Report)]
 
 
 @pytest.fixture
@@ -96,8 +101,7 @@ def test_replay_works_beside_a_running_service(serving, stream, tmp_path):
     rows, labels = stream
     with serving() as client:
         client.learn(rows, labels)
-        run = Replay(str(tmp_path / "data"))
-        *_, last = run.run()
+        *_, last = replayed(tmp_path / "data")
         assert (last.rows, last.error) == (200, client.state()["error"])
 
 
@@ -111,12 +115,12 @@ def test_the_log_keeps_as_many_rows_as_told(serving, stream, tmp_path):
         while client.service._prune_through:
             time.sleep(0.01)
     folder = str(tmp_path / "data")
-    log = Log(folder, read_only=True)
-    assert log.end.rows == 200
-    assert 60 <= sum(len(entry.labels) for entry in log.entries()) < 110
-    run = Replay(folder)
-    assert [line.problem for line in run.run() if not isinstance(line, Report)]
-    run.save(str(tmp_path / "again.bomkl"))
+    with Log(folder, read_only=True) as log:
+        assert log.end.rows == 200
+        assert 60 <= sum(len(entry.labels) for entry in log.entries()) < 110
+    with Replay(folder) as run:
+        assert [line.problem for line in run.run() if not isinstance(line, Report)]
+        run.save(str(tmp_path / "again.bomkl"))
     assert (tmp_path / "again.bomkl").read_bytes() == model
     with serving(keep_log=60) as client:
         assert client.get("/v1/model").content == model
@@ -155,9 +159,9 @@ def test_a_log_that_nobody_can_write_to_is_replayed(three_snapshots, monkeypatch
     folder, _ = three_snapshots
     files = sorted(os.listdir(folder))
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    replay = Replay(str(folder))
-    lines = list(replay.run())
-    assert sorted(os.listdir(folder)) == files  # SQLite made none beside it
+    with Replay(str(folder)) as run:
+        lines = list(run.run())
+        assert sorted(os.listdir(folder)) == files  # SQLite made none beside it
     assert [line.problem for line in lines if not isinstance(line, Report)] == [None, None, None]
 
 
@@ -293,9 +297,9 @@ def test_push_state_replay_and_eval_agree_on_a_stream_that_begins_with_one_class
     with serving() as client:
         pushed = run_bomkl("push", tmp_path / "rows.csv", "--url", client.base_url, "--json").stdout
         state = client.state()
-    replayed = [line for line in Replay(str(tmp_path / "data")).run() if isinstance(line, Report)][-1]
+    last = [line for line in replayed(tmp_path / "data") if isinstance(line, Report)][-1]
     evaluated = run_bomkl("eval", tmp_path / "rows.csv", "--budget", 30, "--json").stdout.splitlines()[-1]
-    errors = [json.loads(pushed)["error"], state["error"], replayed.error, json.loads(evaluated)["error"]]
+    errors = [json.loads(pushed)["error"], state["error"], last.error, json.loads(evaluated)["error"]]
     assert errors == [errors[0]] * 4
 
 

@@ -69,7 +69,8 @@ def wait_for(client, rows):
 
 
 def entries(folder):
-    with_rows = list(Log(str(folder), read_only=True).entries())
+    with Log(str(folder), read_only=True) as log:
+        with_rows = list(log.entries())
     return [(row, label) for entry in with_rows for row, label in zip(entry.rows, entry.labels, strict=True)]
 
 

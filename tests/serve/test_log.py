@@ -84,19 +84,21 @@ def change(folder, *statements):
 
 
 def replayed(folder):
-    return [line for line in Replay(str(folder)).run() if isinstance(line, Report)][-1].rows
+    with Replay(str(folder)) as run:
+        return [line for line in run.run() if isinstance(line, Report)][-1].rows
 
 
 @pytest.mark.parametrize(("damage", "message"), CHANGES)
 def test_a_damaged_log_is_named_and_left_as_it_is(folder, tmp_path, damage, message):
     assert replayed(folder) == 200
-    change(folder, damage)
-    before = (folder / "log.sqlite").read_bytes()
-    with pytest.raises(LogError, match=rf"log.sqlite: .*{message}"):
-        replayed(folder)
-    with pytest.raises(LogError, match=rf"log.sqlite: .*{message}"):
-        model_of(folder)
-    assert (folder / "log.sqlite").read_bytes() == before
+    with Log(str(folder), read_only=True):  # which keeps the change in the write-ahead log
+        change(folder, damage)
+        before = (folder / "log.sqlite").read_bytes()
+        with pytest.raises(LogError, match=rf"log.sqlite: .*{message}"):
+            replayed(folder)
+        with pytest.raises(LogError, match=rf"log.sqlite: .*{message}"):
+            model_of(folder)
+        assert (folder / "log.sqlite").read_bytes() == before
 
 
 def test_a_snapshot_of_another_log_is_refused(whole, tmp_path):
@@ -141,7 +143,8 @@ def test_an_entry_that_was_torn_before_it_was_acknowledged_is_no_damage(tmp_path
     whole = (tmp_path / "killed" / "log.sqlite-wal").read_bytes()
     for cut in (1, 100, 5000):
         (tmp_path / "killed" / "log.sqlite-wal").write_bytes(whole[:-cut])
-        assert Log(str(tmp_path / "killed"), read_only=True).end.seq == 3
+        with Log(str(tmp_path / "killed"), read_only=True) as log:
+            assert log.end.seq == 3
     model_of(tmp_path / "killed")
 
 

@@ -1,3 +1,4 @@
+import contextlib
 import sqlite3
 import threading
 import time
@@ -9,6 +10,7 @@ from bomkl.serve.folder.start import Start
 from bomkl.serve.model.learner import Learner
 from bomkl.serve.requests.service import ServiceSettings
 from bomkl.serve.server import open_service
+from bomkl.serve.storage.logfile import log_path
 
 
 @pytest.fixture
@@ -73,9 +75,8 @@ def test_a_service_that_stops_while_it_replays_goes_on_later(killed, pausing, se
 
 
 def test_damage_that_the_replay_finds_ends_the_service(killed, serving, tmp_path):
-    with sqlite3.connect(tmp_path / "data" / "log.sqlite") as db:
+    with contextlib.closing(sqlite3.connect(log_path(tmp_path / "data"))) as db, db:
         db.execute("UPDATE entries SET at = 0 WHERE seq = 7")
-    db.close()
     with serving(ready=False) as client:
         client.service._model_thread.join()
         assert "entry 7" in client.get("/healthz").json()["detail"]

@@ -111,7 +111,8 @@ def test_clocks_that_jump_lose_no_row(tmp_path, monkeypatch):
         ledger.store(Work([], ["row"], labels=[1], ids=[f"id {jump}"]))
         ledger.commit()
         log.close()
-    assert [entry.last_row for entry in Log(str(tmp_path), read_only=True).entries()] == [1, 2, 3]
+    with Log(str(tmp_path), read_only=True) as log:
+        assert [entry.last_row for entry in log.entries()] == [1, 2, 3]
 
 
 @pytest.mark.slow
@@ -136,9 +137,9 @@ def test_a_hundred_thousand_keys(tmp_path):
     assert log.prune(9)
     log.commit()
     log.close()
-    log = Log(str(tmp_path), read_only=True)
-    assert log.known("label:9-1") is None
-    assert log.known("label:10-1") is not None
+    with Log(str(tmp_path), read_only=True) as log:
+        assert log.known("label:9-1") is None
+        assert log.known("label:10-1") is not None
 
 
 def test_many_new_classes_do_not_begin_the_same_work_again_and_again(monkeypatch):

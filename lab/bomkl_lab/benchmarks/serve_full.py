@@ -60,10 +60,10 @@ def fill(server: Server, folder: Path, megabytes: int) -> dict[str, Any]:
                     subprocess.run(["mount", "-o", f"remount,size={64 * megabytes}m", str(folder)], check=True)
                     room = True
     ended = server.stop()
-    log = Log(str(server.folder), read_only=True)
-    in_log = Counter(row[0] for entry in log.entries() for row in entry.rows)
-    problems = [line.problem for line in Replay(str(server.folder)).run() if not isinstance(line, Report)]
-    log.close()
+    with Log(str(server.folder), read_only=True) as log:
+        in_log = Counter(row[0] for entry in log.entries() for row in entry.rows)
+    with Replay(str(server.folder)) as run:
+        problems = [line.problem for line in run.run() if not isinstance(line, Report)]
     return {
         "statuses": dict(statuses),
         "message": detail,

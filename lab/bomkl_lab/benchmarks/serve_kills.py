@@ -9,6 +9,7 @@ final model must be, byte for byte, that of one sequential run over the log.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import random
 import sqlite3
 import subprocess
@@ -122,17 +123,16 @@ def repeat_some(server: Server, clients: list[Client], chance: random.Random) ->
 
 def check(folder: Path, clients: list[Client], budget: int) -> dict[str, Any]:
     """Compare the log with what was acknowledged, and the model with one sequential run."""
-    log = Log(str(folder), read_only=True)
-    entries = list(log.entries())
+    with Log(str(folder), read_only=True) as log:
+        entries = list(log.entries())
     in_log = Counter(row[0] for entry in entries for row in entry.rows)
     acknowledged = {row["name"] for client in clients for _, body, _ in client.acknowledged for row in body["rows"]}
     unsure = {name for client in clients for name in client.unsure}
-    snapshots, verdicts = Replay(str(folder)), 0
-    for line in snapshots.run():
-        if not isinstance(line, Report):
-            verdicts += 1
-            if line.problem:
-                raise RuntimeError(f"{line.snapshot}: {line.problem}")
+    with Replay(str(folder)) as replay:
+        verdicts = [line for line in replay.run() if not isinstance(line, Report)]
+    for verdict in verdicts:
+        if verdict.problem:
+            raise RuntimeError(f"{verdict.snapshot}: {verdict.problem}")
     # one call on all rows, without the service
     rows = [row for entry in entries for row in entry.rows]
     X = Columns(dict.fromkeys(("name", "a", "b")), tables=takes_tables(Start().estimator)).input(rows)
@@ -140,7 +140,7 @@ def check(folder: Path, clients: list[Client], budget: int) -> dict[str, Any]:
     plain = AutoMKLClassifier(budget=budget, random_state=0).partial_fit(X, y)
     with tempfile.TemporaryDirectory() as scratch:
         modelfile.save(plain, f"{scratch}/plain.bomkl")
-        last = snapshots.snapshots[-1]
+        last = replay.snapshots[-1]
         modelfile.save(modelfile.load(last.path), f"{scratch}/served.bomkl")
         same = Path(f"{scratch}/plain.bomkl").read_bytes() == Path(f"{scratch}/served.bomkl").read_bytes()
     return {
@@ -149,10 +149,15 @@ def check(folder: Path, clients: list[Client], budget: int) -> dict[str, Any]:
         "lost": len(acknowledged - set(in_log)),
         "twice": sum(count > 1 for count in in_log.values()),
         "never_sent": len(set(in_log) - acknowledged - unsure),
-        "snapshots_verified": verdicts,
+        "snapshots_verified": len(verdicts),
         "model_is_that_of_one_run": same and last.seq == log.end.seq,
-        "log_intact": sqlite3.connect(folder / "log.sqlite").execute("PRAGMA integrity_check").fetchone()[0],
+        "log_intact": _integrity(folder / "log.sqlite"),
     }
+
+
+def _integrity(path: Path) -> str:
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        return str(database.execute("PRAGMA integrity_check").fetchone()[0])
 
 
 def main() -> None:

@@ -130,12 +130,15 @@ def _bound_socket(family: int, kind: int, protocol: int, address: Any) -> socket
 
 def open_service(folder: str, start: Start, model_file: str | None, settings: ServiceSettings) -> Service:
     """Open a folder: its log, and the model after its newest snapshot."""
-    log = Log(folder)
-    set_up(folder, log, start, model_file)
-    Snapshots(folder).clean()
-    for path in glob.glob(os.path.join(glob.escape(folder), "download-*.bomkl")):
-        os.unlink(path)
-    return Service(folder, log, newest(folder, log), settings)
+    with contextlib.ExitStack() as undo:
+        log = undo.enter_context(Log(folder))
+        set_up(folder, log, start, model_file)
+        Snapshots(folder).clean()
+        for path in glob.glob(os.path.join(glob.escape(folder), "download-*.bomkl")):
+            os.unlink(path)
+        service = Service(folder, log, newest(folder, log), settings)
+        undo.pop_all()
+    return service
 
 
 class _Server(uvicorn.Server):

@@ -27,7 +27,7 @@ _SMALLEST = 1e-5  # what is left of a kernel matrix below this share of its larg
 _WIDEST = 300  # features that components of the columns themselves may have
 
 
-def chosen_and_whitening(kernel: str, scale: float, landmarks: Float) -> tuple[NDArray[np.int64], Float]:
+def chosen_and_whitening(kernel: str, scale: float, landmarks: Float) -> tuple[NDArray[np.signedinteger], Float]:
     """Choose the landmarks that no others stand for; return their numbers and what whitens their kernel values."""
     # Landmarks that others stand for are left out; a triangular whitening costs the core half of what a full one does.
     gram = POOL_KERNELS[kernel].matrix(scale, landmarks, landmarks)

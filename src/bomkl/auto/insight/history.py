@@ -119,7 +119,7 @@ class History:
         return len(self.counts) <= 2
 
     def _count(self, y: NDArray[np.intp], predicted: NDArray[np.intp]) -> None:
-        n = int(max(len(self.counts), y.max() + 1, predicted.max() + 1))
+        n = max(len(self.counts), int(y.max()) + 1, int(predicted.max()) + 1)
         counts = np.zeros(n)
         counts[: len(self.counts)] = self.counts
         self.counts = counts + np.bincount(y, minlength=n)

@@ -189,22 +189,22 @@ def replay(
         raise UsageError("--yes is for --repair only.")
     if repair:
         _repair(data, yes)
-    run = Replay(data)
     wrong = 0
-    if not json_lines:
-        print(f"{'rows':>12} {'error':>9} {'last 1000':>9} {'baseline':>9}", file=sys.stderr)
-    with progress_bar(run.rows, "replaying", "row") as bar:
-        for line in run.run(bar.update):
-            if json_lines:
-                print(json.dumps(dataclasses.asdict(line)), flush=True)
-            elif isinstance(line, Report):
-                figures = (line.error, line.window_error, line.baseline_error)
-                print(f"{line.rows:>12} " + " ".join(f"{value:>9.4f}" for value in figures), file=sys.stderr)
-            else:
-                print(f"{line.snapshot.rows:>12} snapshot: {line.problem or 'same bits'}", file=sys.stderr)
-            wrong += not isinstance(line, Report) and line.problem is not None
-    if output is not None:
-        run.save(output)
+    with Replay(data) as run:
+        if not json_lines:
+            print(f"{'rows':>12} {'error':>9} {'last 1000':>9} {'baseline':>9}", file=sys.stderr)
+        with progress_bar(run.rows, "replaying", "row") as bar:
+            for line in run.run(bar.update):
+                if json_lines:
+                    print(json.dumps(dataclasses.asdict(line)), flush=True)
+                elif isinstance(line, Report):
+                    figures = (line.error, line.window_error, line.baseline_error)
+                    print(f"{line.rows:>12} " + " ".join(f"{value:>9.4f}" for value in figures), file=sys.stderr)
+                else:
+                    print(f"{line.snapshot.rows:>12} snapshot: {line.problem or 'same bits'}", file=sys.stderr)
+                wrong += not isinstance(line, Report) and line.problem is not None
+        if output is not None:
+            run.save(output)
     if wrong:
         fail(f"{wrong} snapshots are damaged or differ from the log", EXIT_FAILED)
     if not json_lines:

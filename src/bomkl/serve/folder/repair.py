@@ -43,7 +43,7 @@ class Plan:
 def problem_of(folder: str) -> str | None:
     """Tell what is wrong with the log of a folder, if anything is."""
     try:
-        with contextlib.closing(Log(folder, read_only=True)) as log:
+        with Log(folder, read_only=True) as log:
             newest(folder, log)
             stored_columns(log)
             for _ in log.entries(base(folder, log).place):
@@ -65,7 +65,7 @@ def repairing(folder: str) -> Iterator[Plan | None]:
 
 
 def _plan(folder: str, problem: str) -> Plan:
-    with contextlib.closing(Log(folder, read_only=True, checked=False)) as log:
+    with Log(folder, read_only=True, checked=False) as log:
         try:
             start = Start.of(log)
             stored_columns(log)
@@ -94,10 +94,7 @@ def repair(folder: str, plan: Plan) -> str:
     """Write the log again without what is damaged; returns the name that the damaged one has now."""
     path = log_path(folder)
     with tempfile.TemporaryDirectory(prefix=".repair-", dir=folder) as scratch:
-        with (
-            contextlib.closing(Log(folder, read_only=True, checked=False)) as old,
-            contextlib.closing(Log(scratch)) as new,
-        ):
+        with Log(folder, read_only=True, checked=False) as old, Log(scratch) as new:
             new.begin()
             _copy(old, new, plan)
             new.commit()

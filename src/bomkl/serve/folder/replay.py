@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -34,15 +35,20 @@ class Verdict:
     problem: str | None  # what is wrong with it; None if it is, bit for bit, the model that the log gives
 
 
-class Replay:
+class Replay(contextlib.AbstractContextManager["Replay"]):
     """Learns the log of a folder from its beginning; works beside a running service."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self._log = Log(folder, read_only=True)
-        self.snapshots = Snapshots(folder).list()
-        self.learner: Learner = base(folder, self._log)
+        with contextlib.ExitStack() as undo:
+            self._log = undo.enter_context(Log(folder, read_only=True))
+            self.snapshots = Snapshots(folder).list()
+            self.learner: Learner = base(folder, self._log)
+            undo.pop_all()
         self.rows = self._log.end.rows - self.learner.rows
+
+    def __exit__(self, *error: object) -> None:
+        self._log.close()
 
     def run(self, learned: Callable[[int], Any] = lambda rows: None) -> Iterator[Report | Verdict]:
         """Learn entry by entry; `learned` is told how many rows each had."""

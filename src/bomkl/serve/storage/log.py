@@ -64,7 +64,7 @@ class _State:
     total: int = 0  # exclusive or of the checksums of all rows that are neither entries nor the fact "end"
 
 
-class Log:
+class Log(contextlib.AbstractContextManager["Log"]):
     """The log of one data folder.
 
     `read_only`: whether only reading is wanted: that works beside a running service. `checked`: whether a damaged log
@@ -80,19 +80,22 @@ class Log:
         self._state = self._before = _State()
         self._db = sqlite3.connect(":memory:")
         with contextlib.ExitStack() as undo, self.explained():
-            marked = self._mark.read() if checked else None
             undo.callback(lambda: self._db.close())
+            marked = self._mark.read() if checked else None
             if exists:
-                self._db = connect(self.path, True)
+                self._use(connect(self.path, True))
                 self._load(checked)
             if checked:
                 self._compare(marked)
             if not read_only:
-                self._db.close()
-                self._db = connect(self.path, False)
+                self._use(connect(self.path, False))
                 self._open_for_writing()
             undo.pop_all()
         self._files = identities(self.path)
+
+    def _use(self, db: sqlite3.Connection) -> None:
+        self._db.close()
+        self._db = db
 
     def _open_for_writing(self) -> None:
         self._db.execute("PRAGMA journal_mode=WAL")
@@ -116,8 +119,7 @@ class Log:
         if is_old(self._db):
             copy = sqlite3.connect("", isolation_level=None, check_same_thread=False)  # a file that SQLite deletes
             self._db.backup(copy)
-            self._db.close()
-            self._db = copy
+            self._use(copy)
             copy.text_factory = text_of
             upgrade(copy, self.path, STATEMENTS, checked)
         else:
@@ -208,6 +210,9 @@ class Log:
         self._state = self._before  # known without the disk: a wrong number would leave a gap in the log
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def close(self) -> None:
         self._db.close()
