@@ -88,6 +88,13 @@ def test_boosted_trees_are_the_sum_of_their_leaves_and_fit(task):
         assert (scores.argmax(axis=1) == THREE).mean() > 0.99
 
 
+@pytest.mark.parametrize(("last", "cut"), [(0, 49), (100, 100), (102, 105), (110, 182)])
+def test_a_split_lies_halfway_between_the_codes_of_both_sides(last, cut):
+    codes = np.repeat(np.array([0, 100, 102, 110, 255], np.uint8), 50)[:, None]  # 100 and 102 are in one bin
+    trees = BoostedTrees.growing(codes, (codes > last).astype(float), np.ones(250), Task.BINARY, 0).finish()
+    assert trees.nodes[trees.roots[0], 0] == cut
+
+
 def test_leaves_of_boosted_trees_are_newton_steps_on_their_rows():
     y, weight = NUMBERS, np.linspace(0.5, 2, 600)
     trees = BoostedTrees.growing(CODES, y[:, None], weight, Task.SQUARED, 0).finish()

@@ -73,4 +73,21 @@ inline void code_rows(const double* x, std::size_t n, std::size_t d, const doubl
     }
 }
 
+// scores (n, outputs): the base, then every tree in turn.
+inline void boosted_scores(const Node* nodes, const std::int32_t* roots, const std::int32_t* outputs, std::size_t trees,
+                           const float* values, const double* base, std::size_t n_outputs, const std::uint8_t* codes,
+                           std::size_t n, std::size_t d, double* scores) {
+    for (std::size_t t = 0; t < n; ++t) std::copy_n(base, n_outputs, scores + t * n_outputs);
+    if (n == 1) {
+        walk(
+            nodes, trees, [&](std::size_t i) { return roots[i]; }, [&](std::size_t) { return codes; },
+            [&](std::size_t i, std::int32_t leaf) { scores[outputs[i]] += double(values[leaf]); });
+        return;
+    }
+    for (std::size_t i = 0; i < trees; ++i)
+        walk(
+            nodes, n, [&](std::size_t) { return roots[i]; }, [&](std::size_t t) { return codes + t * d; },
+            [&](std::size_t t, std::int32_t leaf) { scores[t * n_outputs + outputs[i]] += double(values[leaf]); });
+}
+
 }  // namespace bomkl::automatic
