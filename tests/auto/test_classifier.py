@@ -240,12 +240,12 @@ class TestInsight:
         best = [i for i in kernels if components[i].name not in NARROW][: 4 if trees else 5]
         combination.loss_sum[:] = 2.0
         combination.loss_sum[best] = 1.0
-        dropped = set(components_to_drop(components, combination))
+        dropped = set(components_to_drop(components, combination, combination.loss_sum))
         assert dropped == set(kernels) - set(best)
         others = [i for i, each in enumerate(components) if each.name in (*TREES, ADDITIVE)]
         combination.weights[others] = 0.0
         combination.stack_w[:, others] = 0.0
-        assert set(components_to_drop(components, combination)) >= set(others)
+        assert set(components_to_drop(components, combination, combination.loss_sum)) >= set(others)
 
     @pytest.mark.parametrize(("columns", "has_squares"), [(100, True), (101, False)])
     def test_squares_are_for_few_columns(self, columns, has_squares):

@@ -1,6 +1,7 @@
 """Experts that follow drift beside a model that never forgets."""
 
 import copy
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -230,3 +231,17 @@ def test_a_model_that_follows_drift_does_not_wait_for_a_device():
     learner.row_engine = object()  # as on a machine with a GPU, where such a model stays on the processor
     assert learner.on_device is None
     assert learner._rows_to_event() > 0
+
+
+def test_kernels_go_on_by_their_losses_in_the_group_that_outweighs_the_model():
+    learner = fresh("two").partial_fit(X[:100], TWO[:100])._learner.leader
+    own = learner.combination.loss_sum
+    sleeping, group = ([], [], None, {}), ([3, 1], [], SimpleNamespace(loss_sum=np.array([0.5, 0.2])), {})
+    losses = {}
+    for weight in (0.1, 0.6):
+        weights = [0.3, 0.0, weight, 0.7 - weight]
+        learner.drift = SimpleNamespace(groups=[sleeping, group], influence=lambda weights=weights: weights)
+        losses[weight] = learner._leading_losses()
+    assert_array_equal(losses[0.1], own)
+    assert_array_equal(losses[0.6][[1, 3]], [0.2, 0.5])
+    assert np.isinf(np.delete(losses[0.6], [1, 3])).all()

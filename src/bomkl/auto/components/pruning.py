@@ -5,13 +5,14 @@ from __future__ import annotations
 from bomkl.auto.components.combination import Combination
 from bomkl.auto.components.component import Component
 from bomkl.auto.constants import KEEP, KEEP_FROM, KEEP_NARROW
+from bomkl.auto.features.geometry import Float
 from bomkl.auto.features.pool_kernels import ADDITIVE, NARROW
 from bomkl.auto.trees.trees import is_tree
 
 
-def components_to_drop(components: list[Component], combination: Combination) -> list[int]:
+def components_to_drop(components: list[Component], combination: Combination, loss: Float) -> list[int]:
     """All but the linear component, the kernels of least loss since the budget was full, and others that matter."""
-    loss, part = combination.loss_sum, combination.influence()
+    part = combination.influence()
     others = [i for i, each in enumerate(components) if is_tree(each) or each.name == ADDITIVE]
     idle = [i for i in others if part[i] < KEEP_FROM]
     kernels = [i for i, each in enumerate(components) if each.support is not None]

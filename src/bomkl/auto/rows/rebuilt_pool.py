@@ -114,9 +114,21 @@ class RebuiltPool(LearnedPool):
                 each.renumber(np.searchsorted(used, each.support))
 
     def _prune(self) -> None:
-        self._drop(components_to_drop(self.components, self.combination))
+        self._drop(components_to_drop(self.components, self.combination, self._leading_losses()))
         self._forget_unused_rows()
         self._restart_drift(self.stored_rows()[:0], np.empty(0))
+
+    def _leading_losses(self) -> Float:
+        """Losses of the components: while a group that forgets outweighs the model, what they have had in it."""
+        losses: Float = self.combination.loss_sum
+        if self.drift is not None:
+            groups = self.drift.groups
+            model, *weights = self.drift.influence()[: 1 + len(groups)]
+            parts, _, combination, _ = groups[int(np.argmax(weights))]
+            if combination is not None and max(weights) > model:
+                losses = np.full(len(losses), np.inf)
+                losses[parts] = combination.loss_sum
+        return losses
 
     def _drop(self, losers: list[int]) -> None:
         self._book_errors()
