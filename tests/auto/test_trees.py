@@ -150,7 +150,16 @@ def test_growth_does_not_depend_on_calls_threads_and_saves(y, drift):
     assert_array_equal(split.predict(X), whole.predict(X))
     if drift is None:
         assert set(TREES) & {each.name for each in rows_of(whole).components}
-        assert len(rows_of(whole).sample.rows()[0]) == 8 * 40
+        assert len(rows_of(whole).sample.rows()[0]) == 600
+
+
+def test_a_sample_of_earlier_versions_stays_as_large_as_it_was():
+    model = AutoMKLClassifier(20, drift=None, random_state=0).partial_fit(X[:500], LABELS[:500])
+    learner = rows_of(model)
+    assert len(learner.sample.rows()[0]) == 320
+    learner.sample = Sample.of(160, learner.settings.seed, *(each[:160] for each in learner.sample.rows()))
+    again = pickle.loads(pickle.dumps(model)).partial_fit(X[500:], LABELS[500:])
+    assert len(rows_of(again).sample.rows()[0]) == 160
 
 
 @pytest.mark.parametrize("y", [LABELS, THREE, NUMBERS], ids=["two", "three", "numbers"])

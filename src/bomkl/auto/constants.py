@@ -9,8 +9,10 @@ PRUNE_AT = 4  # budgets after which only the best kernels go on
 KEEP = 5  # kernels that go on; one less beside trees, which take the time of one
 KEEP_NARROW = 2  # of them, beside trees, with half of the budget: they take most of the time
 KEEP_FROM = 0.02  # part in the combination from which trees and the additive component go on
-SAMPLE = 8  # rows that trees are grown from, in budgets
-GROW_AT = (1.5, 2.5, 4)  # budgets at which trees are grown anew; after that boosted ones at each power of two
+SAMPLE = 16  # rows that boosted trees that matter are grown from, in budgets
+SAMPLE_OF_OTHERS = 8  # rows that other trees are grown from; before version 0.3.0 all
+# Budgets at which trees are grown anew; then boosted ones at each power of two, and between two if they matter
+GROW_AT = (1.5, 2.5, 4)
 GROW_WITHIN = 64  # rows that trees are grown within, a part with every row; with small budgets a quarter of it
 STACK_RIDGES = (10.0, 100.0)
 SHARE = 1e-3  # part of the weight that the combination spreads evenly at every row

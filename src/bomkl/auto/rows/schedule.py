@@ -69,10 +69,22 @@ class Schedule:
     def next_growth(self, seen: int) -> int:
         """Row count at which growing trees anew begins next, or at which the one under way has begun."""
         taken = seen - self.rows_to_grow
-        event = next((each for each in self.first_growths if each > taken), self.first_growths[-1])
-        while event <= taken:
-            event *= 2
-        return event
+        last = self.first_growths[-1]
+        while 2 * last <= taken:
+            last *= 2
+        return next(each for each in (*self.first_growths, last + last // 2, 2 * last) if each > taken)
+
+    def always_grows(self, event: int) -> bool:
+        """Whether trees are grown at one of those row counts whatever they are worth.
+
+        Examples
+        --------
+        >>> [event for event in (1000, 1600, 2400, 3200) if not Schedule(budget=400).always_grows(event)]
+        [2400]
+        """
+        while event > self.first_growths[-1]:
+            event //= 2
+        return event in self.first_growths
 
     def rows_to_event(self, seen: int, at_once: int, trees: bool) -> int:
         """Rows until something happens; also at each multiple of `at_once`, and to trees where there are any."""

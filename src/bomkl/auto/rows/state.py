@@ -9,7 +9,7 @@ import numpy as np
 from bomkl._core import BLOCK, Sample
 from bomkl.auto.components.combination import Combination
 from bomkl.auto.components.component import Shape, component_from_state, component_state
-from bomkl.auto.constants import FIRST_STAGE, MANY_CLASSES, SAMPLE
+from bomkl.auto.constants import FIRST_STAGE, MANY_CLASSES, SAMPLE, SAMPLE_OF_OTHERS
 from bomkl.auto.drift.state import drift_from_state, drift_state
 from bomkl.auto.features.coding import Codes
 from bomkl.auto.features.geometry import Float, Geometry
@@ -96,13 +96,12 @@ def _load_sample(learner: RowLearner, saved: Saved, columns: int) -> None:
     if (sample is not None) != (trees and learner.support is not None):
         raise saved.wrong("sample", "there where the budget is full and there are trees", sample is not None)
     grow_from, begun = saved.optional_part("grow_from"), learner.schedule.next_growth(learner.seen)
-    if (grow_from is not None) != (sample is not None and begun <= learner.seen):
-        raise saved.wrong("grow_from", "there while trees are grown", grow_from is not None)
-    size, seed, limits = SAMPLE * learner.settings.budget, learner.settings.seed, learner.target_limits()
+    if grow_from is not None and (sample is None or begun > learner.seen):
+        raise saved.wrong("grow_from", "there only while trees are grown", True)
     if sample is not None:
-        learner.sample = _sample_from_state(sample, size, seed, learner.seen, columns, limits)
+        learner.sample = _sample_from_state(learner, sample, learner.seen, columns)
     if grow_from is not None:
-        learner.grow_from = _sample_from_state(grow_from, size, seed, begun, columns, limits).rows()
+        learner.grow_from = _sample_from_state(learner, grow_from, begun, columns).rows()
 
 
 def _load_rows(learner: RowLearner, saved: Saved, columns: int) -> None:
@@ -124,12 +123,15 @@ def _sample_state(rows: tuple[Codes, Float, Float]) -> State:
     return {"codes": codes.copy(), "y": y.copy(), "weight": weight.copy()}
 
 
-def _sample_from_state(
-    saved: Saved, size: int, seed: int, seen: int, columns: int, limits: tuple[float, float]
-) -> Sample:
+def _sample_from_state(learner: RowLearner, saved: Saved, seen: int, columns: int) -> Sample:
     """Go on where `_sample_state` was called; class numbers or targets are within limits."""
-    n, (low, high) = min(size, seen), limits
-    codes: Any = saved.array("codes", (n, columns), np.uint8)
+    low, high = learner.target_limits()
+    codes: Any = saved.array("codes", (None, columns), np.uint8)
+    before, size = (budgets * learner.settings.budget for budgets in (SAMPLE_OF_OTHERS, SAMPLE))
+    size = before if len(codes) == before < seen else size
+    n = min(size, seen)
+    if len(codes) != n:
+        raise saved.wrong("codes", f"those of {n} rows", len(codes))
     y, weight = saved.array("y", (n,), low=low, high=high), saved.array("weight", (n,), np.float64, *SUMS)
     saved.end()
-    return Sample.of(size, seed, codes, y, weight)
+    return Sample.of(size, learner.settings.seed, codes, y, weight)

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from bomkl._core import Sample
 from bomkl.auto.components.component import Component
-from bomkl.auto.constants import SAMPLE
+from bomkl.auto.constants import SAMPLE, SAMPLE_OF_OTHERS
 from bomkl.auto.features.coding import Codes
 from bomkl.auto.features.geometry import Float
 from bomkl.auto.parallel import Mapper
@@ -62,11 +64,24 @@ def grow_due_trees(learner: RowLearner, begun: int, run: Mapper) -> None:
     if learner.sample is None or learner.seen < begun:
         return
     if learner.grow_from is None:
-        learner.grow_from = learner.sample.rows()
+        if learner.seen > begun:  # they are not worth it now
+            return
+        matter = _matter(learner)
+        if not matter and not learner.schedule.always_grows(begun):
+            return
+        codes, y, weight = learner.sample.rows()
+        every = 1 if matter else -(-len(y) // (SAMPLE_OF_OTHERS * learner.settings.budget))
+        learner.grow_from = np.ascontiguousarray(codes[::every]), y[::every].copy(), weight[::every].copy()
     if learner.seen == begun + learner.schedule.rows_to_grow:
         _take_grown_trees(learner, begun, run)
     else:
         work_on_trees(learner, learner.seen)
+
+
+def _matter(learner: RowLearner) -> bool:
+    """Whether boosted trees have more than an even share of the influence: growing takes time, and then it pays."""
+    influence = dict(zip([each.name for each in learner.components], learner.combination.influence(), strict=True))
+    return bool(influence.get(BOOSTED, 0.0) * len(influence) > 1)
 
 
 def work_on_trees(learner: RowLearner, seen: int) -> None:
