@@ -214,4 +214,4 @@ def test_a_challenger_far_behind_goes_at_once():
     learner, y = layer(learned("two", [1500])[0]), np.ones(100)
     sure, unsure = np.full((100, 1), 5.0), np.zeros((100, 1))  # each row costs the unsure one about .69 nats more
     learner.age, learner.losses = 0, np.zeros(2)
-    assert learner._judge(sure, unsure, y, np.ones(100), 0) == (14, False)
+    assert learner._judge(sure, unsure, y, np.ones(100), 0) == (11, False)
