@@ -9,6 +9,7 @@ from numpy.testing import assert_array_equal
 from tests.slow import slow_but
 
 from bomkl import AutoMKLClassifier, AutoMKLRegressor, modelfile
+from bomkl.auto.components.combination import Combination
 from bomkl.auto.drift.events import NEW_MODEL, drift_events, expert_names
 
 N, BUDGET = 1200, 60
@@ -104,6 +105,24 @@ def test_where_nothing_drifts_they_sleep_and_cost_no_mistakes():
     assert models["auto"].mistakes_ <= models[None].mistakes_ + 15
     assert models["auto"].drift_ == []
     assert not models["auto"]._learner.leader.drift.awake
+
+
+@pytest.mark.parametrize("help_", [True, False])
+def test_those_without_weight_fall_asleep_whatever_the_evidence(help_):
+    rng = np.random.default_rng(0)
+    rows, angle = rng.normal(size=(4100, 10)), np.arange(4100) / 2000
+    y = (rows[:, 0] * np.cos(angle) + rows[:, 1] * np.sin(angle) > 0).astype(int)
+    model = AutoMKLClassifier(50, random_state=0, trees=False).partial_fit(rows[:4000], y[:4000])
+    experts = model._learner.leader.drift
+    until = experts.state()["awake_until"]
+    if not help_:
+        stack = Combination(experts.stack)
+        stack.stack_w = stack.weights = np.eye(experts.size)[1]
+    model.partial_fit(rows[4000:4100], y[4000:4100])
+    found = model._learner.leader.drift.state()
+    assert found["awake"]
+    assert found["evidence_at"] > 4000
+    assert (found["awake_until"] > until) == help_
 
 
 @pytest.mark.parametrize(

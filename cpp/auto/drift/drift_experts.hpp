@@ -1,9 +1,9 @@
 // Experts that follow a stream that changes, beside a model that never forgets.
 //
 // Groups of regressions forget at different speeds; labels and nearest rows say what came last. One combination joins them to
-// the model, and begins with the model alone. While nothing speaks for drift most of them sleep, and two groups keep watch.
-// Where nothing has hinted at drift for long, these rest: they look at a part of the rows only. Evidence is looked at after
-// every row, so it does not matter how rows are split into calls.
+// the model, and begins with the model alone. While nothing speaks for drift, or they do not help against it, most of them
+// sleep, and two groups keep watch. Where nothing has hinted at drift for long, these rest: they look at a part of the rows
+// only. Evidence is looked at after every row, so it does not matter how rows are split into calls.
 #pragma once
 
 #include <algorithm>
@@ -216,9 +216,8 @@ private:
     };
 
     static constexpr std::size_t kBuffer = 256, kMostEvents = 256;
-    static constexpr std::int64_t kFirst = 2, kStay = 2000;
-    static constexpr std::int64_t kRest = 256, kRests = 8;           // groups at rest learn from every eighth 256 rows
-    static constexpr double kHintOfRise = 3, kHintOfEvidence = 100;  // that end a rest
+    static constexpr std::int64_t kFirst = 2, kStay = 2000, kAgain = 16000, kRest = 256, kRests = 8;  // one of 8 is not rest
+    static constexpr double kHelp = 0.05, kHintOfRise = 3, kHintOfEvidence = 100;                     // the hints end a rest
     static constexpr double kFarthest = 6, kLargestLoss = 15;
 
     bool speaks(std::size_t g) const { return groups_[g].works() && !resting_; }
@@ -291,7 +290,6 @@ private:
         group_rise_.fill(0);
         if (first && is_regression(task_)) return;
         stack_.learn(combiner, S.data(), target.data(), relative, sharpness);
-
         const auto of_model = losses(base.data(), y, target.data(), unit), of_all = losses(out, y, target.data(), unit);
         const auto better = [&](std::size_t i, const std::array<double, 2>& theirs) {
             for (std::size_t k = 0; k < 2; ++k)
@@ -336,16 +334,18 @@ private:
     template <class Model>
     void note_evidence(const Model& model, bool sudden) {
         const bool calm = evidence_at_ == 0 || seen_ > evidence_at_ + kStay;
-        const int age = sudden ? rise_.age() : 0;
-        awake_until_ = std::max(awake_until_, seen_ + kStay);
+        const double help = stack_.influence(kGroups, kGroups + 1 + NearestRows::kExperts);  // of those that may sleep
+        const bool again = awake_ ? help > kHelp : seen_ > awake_until_ + kAgain;
+        if (sudden || calm || again) awake_until_ = std::max(awake_until_, seen_ + kStay);
         evidence_at_ = seen_;
-        if (sudden) rise_ = LossRise();
         if (sudden || calm) {
             std::vector<double> shifts(columns_, 0.0);
             model.add_shifts(last_.X(last_.size()), last_.size(), shifts.data());
             if (events_.size() == kMostEvents) events_.erase(events_.begin());
-            events_.push_back({seen_, age, sudden, sudden ? rising_ : std::log(evidence_), std::move(shifts), {}});
+            const double strength = sudden ? rising_ : std::log(evidence_);
+            events_.push_back({seen_, sudden ? rise_.age() : 0, sudden, strength, std::move(shifts), {}});
         }
+        if (sudden) rise_ = LossRise();
         if (!events_.empty()) events_.back().weights = influence();
     }
 
