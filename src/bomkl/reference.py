@@ -34,7 +34,7 @@ def uniform_draw(seed: int, t: int, kernel: int, output: int, purpose: int) -> f
     return (word >> 11) * 2.0**-53
 
 
-def added(values: Iterable[float]) -> float:
+def left_sum(values: Iterable[float]) -> float:
     """Add from left to right, rounding each time as the engine does; `sum` compensates since Python 3.12."""
     return float(reduce(add, values, 0.0))
 
@@ -60,7 +60,7 @@ class Expansion:
 
     def __call__(self, x: Vector) -> float:
         """Value at x."""
-        return added(c * k for c, k in zip(self.coefficients, self.values(x), strict=True))
+        return left_sum(c * k for c, k in zip(self.coefficients, self.values(x), strict=True))
 
     @property
     def full(self) -> bool:
@@ -463,9 +463,9 @@ class ReferenceMKL:
 
     def _combine(self, c: int, fx: list[float], used: list[bool]) -> float:
         weights = relative_weights(self.log_weights[c])
-        total = added(weights)
+        total = left_sum(weights)
         voices = [sign(f) for f in fx] if self.combination == "vote" else fx
-        return added(w / total * voice for w, voice, u in zip(weights, voices, used, strict=True) if u)
+        return left_sum(w / total * voice for w, voice, u in zip(weights, voices, used, strict=True) if u)
 
     def _example(
         self, f: Expansion, x: Vector, y: float, fx: float, weight: float, draw: Callable[[int], float]
@@ -485,5 +485,5 @@ class ReferenceMKL:
                 self.log_weights[c][i] += weight * loss * math.log(hedge.gamma)
         if hedge.share > 0:
             weights = relative_weights(self.log_weights[c])
-            total = added(weights)
+            total = left_sum(weights)
             self.log_weights[c] = [math.log((1 - hedge.share) * (w / total) + hedge.share / len(fx)) for w in weights]

@@ -162,6 +162,35 @@ def test_a_sample_of_earlier_versions_stays_as_large_as_it_was():
     assert len(rows_of(again).sample.rows()[0]) == 160
 
 
+NOISE = np.random.default_rng(2).integers(0, 2, 600)
+
+
+def grown_from(model):
+    """Labels of the rows that trees are being grown from; None while no trees are."""
+    rows = rows_of(model).grow_from
+    return None if rows is None else rows[1].ravel()
+
+
+def test_trees_that_matter_are_grown_more_often_and_from_more_rows():
+    thresholds = ((X[:, 0] > 0) ^ (X[:, 1] > 0)).astype(int)
+    for y, at_six, at_sixteen in ((thresholds, 120, 320), (NOISE, None, 160)):
+        model = AutoMKLClassifier(20, drift=None, random_state=0).partial_fit(X[:120], y[:120])
+        assert (None if grown_from(model) is None else len(grown_from(model))) == at_six
+        model.partial_fit(X[120:322], y[120:322])
+        assert len(grown_from(model)) == at_sixteen
+        copy = pickle.loads(pickle.dumps(model)).partial_fit(X[322:], y[322:])
+        assert_array_equal(copy.decision_function(X), model.partial_fit(X[322:], y[322:]).decision_function(X))
+
+
+def test_trees_that_do_not_matter_see_all_of_a_periodic_stream():
+    linear = X.sum(axis=1) > np.median(X.sum(axis=1))
+    order = np.column_stack([np.flatnonzero(linear)[:161], np.flatnonzero(~linear)[:161]]).ravel()  # labels alternate
+    model = AutoMKLClassifier(20, drift=None, random_state=0).partial_fit(X[order], linear[order])
+    drawn = grown_from(model)
+    assert len(drawn) == 160
+    assert 0.35 < drawn.mean() < 0.65
+
+
 @pytest.mark.parametrize("y", [LABELS, THREE, NUMBERS], ids=["two", "three", "numbers"])
 def test_the_leaves_of_a_forest_know_every_row_also_those_that_came_while_it_grew(y):
     model = AutoMKLRegressor(40, random_state=0) if y is NUMBERS else AutoMKLClassifier(40, random_state=0)

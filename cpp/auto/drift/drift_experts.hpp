@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -178,12 +179,7 @@ public:
         return total;
     }
 
-    // What recent labels say, (labels, outputs); of numbers, NaN before the first target.
-    std::vector<double> label_scores() const {
-        std::vector<double> out(labels_.size() * outputs_), unknown(outputs_, std::nan(""));
-        labels_.scores(unknown.data(), outputs_, out.data());
-        return out;
-    }
+    std::vector<double> label_scores() const { return labels_.scores(outputs_); }
 
     double unit() const { return is_regression(task_) ? errors_.deviation() : 1.0; }
 
@@ -216,8 +212,11 @@ private:
     };
 
     static constexpr std::size_t kBuffer = 256, kMostEvents = 256;
-    static constexpr std::int64_t kFirst = 2, kStay = 2000, kAgain = 16000, kRest = 256, kRests = 8;  // one of 8 is not rest
-    static constexpr double kHelp = 0.05, kHintOfRise = 3, kHintOfEvidence = 100;                     // the hints end a rest
+    static constexpr std::int64_t kFirst = 2, kStay = 2000;  // experts are awake for so many budgets, and rows after evidence
+    static constexpr std::int64_t kAgain = 16000;            // rows asleep after which evidence wakes experts that did not help
+    static constexpr std::int64_t kRest = 256, kRests = 8;   // at rest, groups learn from one of 8 blocks of 256 rows
+    static constexpr double kHintOfRise = 3, kHintOfEvidence = 100;  // that end a rest
+    static constexpr double kHelp = 0.05;  // weight of those that may sleep, from which they stay awake
     static constexpr double kFarthest = 6, kLargestLoss = 15;
 
     bool speaks(std::size_t g) const { return groups_[g].works() && !resting_; }
@@ -334,9 +333,10 @@ private:
     template <class Model>
     void note_evidence(const Model& model, bool sudden) {
         const bool calm = evidence_at_ == 0 || seen_ > evidence_at_ + kStay;
-        const double help = stack_.influence(kGroups, kGroups + 1 + NearestRows::kExperts);  // of those that may sleep
-        const bool again = awake_ ? help > kHelp : seen_ > awake_until_ + kAgain;
-        if (sudden || calm || again) awake_until_ = std::max(awake_until_, seen_ + kStay);
+        const std::vector<double> weights = influence();
+        const double help = std::accumulate(&weights[kGroups], &weights[kGroups + 1 + NearestRows::kExperts], 0.0);
+        const bool worth_it = awake_ ? help > kHelp : seen_ > awake_until_ + kAgain;
+        if (sudden || calm || worth_it) awake_until_ = std::max(awake_until_, seen_ + kStay);
         evidence_at_ = seen_;
         if (sudden || calm) {
             std::vector<double> shifts(columns_, 0.0);
@@ -346,7 +346,7 @@ private:
             events_.push_back({seen_, sudden ? rise_.age() : 0, sudden, strength, std::move(shifts), {}});
         }
         if (sudden) rise_ = LossRise();
-        if (!events_.empty()) events_.back().weights = influence();
+        if (!events_.empty()) events_.back().weights = weights;
     }
 
     // Parts that a group learns: the one of long memory all, which it would need long to know again; asleep, the others few.

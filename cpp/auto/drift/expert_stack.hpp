@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstddef>
 #include <memory>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -81,12 +80,6 @@ public:
             for (int i = 0; i < m; ++i) out[i] += share * part(i) / std::max(sizes, 1e-300);
         }
         return out;
-    }
-
-    // That of experts begin, begin + 1, ... of those before `end`.
-    double influence(std::size_t begin, std::size_t end) const {
-        const std::vector<double> all = influence();
-        return std::accumulate(all.begin() + std::ptrdiff_t(begin), all.begin() + std::ptrdiff_t(end), 0.0);
     }
 
 private:

@@ -43,6 +43,13 @@ public:
         }
     }
 
+    // Without a model: of numbers, NaN before the first target.
+    std::vector<double> scores(int outputs) const {
+        std::vector<double> out(size() * outputs), unknown(outputs, std::nan(""));
+        scores(unknown.data(), outputs, out.data());
+        return out;
+    }
+
     void note(double y, double weight) {
         for (std::size_t i = 0; i < size(); ++i) {
             double* counts = sums_.data() + i * classes_;

@@ -34,7 +34,7 @@ struct BoostedTrees {
 class Booster {
 public:
     Booster(Sample sample, const Boosting& settings, std::uint64_t seed)
-        : s_(std::move(sample)), with_(settings), draw_(seed, 0), rows_(s_.n), near_(s_.n), scratch_(s_.n),
+        : s_(std::move(sample)), with_(settings), draw_(seed, 0), rows_(s_.n), scratch_(s_.n),
           f_(std::size_t(s_.n) * s_.outputs), p_(f_.size()) {}
 
     int trees() const { return with_.rounds * s_.outputs; }
@@ -62,7 +62,7 @@ public:
     }
 
     std::size_t bytes() const {
-        return s_.columns.size() + records_.size() + 12 * rows_.size() + 16 * f_.size() + sizeof(Bin) * histograms_.size() +
+        return s_.columns.size() + records_.size() + 8 * rows_.size() + 16 * f_.size() + sizeof(Bin) * histograms_.size() +
                sizeof(Node) * out_.nodes.size() + sizeof(float) * out_.values.size();
     }
 
@@ -226,43 +226,26 @@ private:
         }
     }
 
-    // Puts the rows of a leaf that go left before the others. They go by the best of the codes in the bins on both sides of the
-    // best split, and half of the codes that no row of the leaf has between the two sides. Returns where the others begin.
-    int divide(const Leaf& leaf, int& cut) {
+    // The last code that goes left: the best of those in the bins on both sides of the best split, or halfway to the next code.
+    int best_cut(const Leaf& leaf) {
         const int c = used_[leaf.used], shift = shift_[c];
         const Bin* column = bins(leaf.slot) + first_bin_[leaf.used];
+        const std::uint8_t* codes = s_.column(columns_[c]);
         int after = leaf.bin + 1;  // the next bin with rows, of which there is one
-        while (after + 1 < sizes_[c] && column[after][sum_n] == 0) ++after;
-        cut = (leaf.bin + after - 1) / 2;
-        const int low = shift ? leaf.bin << shift : cut + 1, end = shift ? (after + 1) << shift : low;
-        const std::uint8_t* codes = s_.column(columns_[c]);
-        int left = leaf.begin, near = 0, right = 0;
-        for (int i = leaf.begin; i < leaf.end; ++i) {  // without a branch: it could not be foretold
+        while (column[after][sum_n] == 0) ++after;
+        if (shift == 0) return (leaf.bin + after - 1) / 2;
+        const int low = leaf.bin << shift, end = (after + 1) << shift;
+        int near = 0;
+        for (int i = leaf.begin; i < leaf.end; ++i) {  // branch-free: a processor would often mispredict
             const int r = rows_[i], code = codes[r];
-            rows_[left] = near_[near] = scratch_[right] = r;
-            left += code < low;
-            near += code >= low && code < end;
-            right += code >= end;
+            scratch_[near] = r;
+            near += (code >= low) & (code < end);
         }
-        if (shift) cut = best_cut(leaf, low, end, near);
-        int rest = 0;
+        std::array<Bin, 256> fine{};
         for (int i = 0; i < near; ++i) {
-            const int r = near_[i];
-            const bool is_left = codes[r] <= cut;
-            rows_[left] = near_[rest] = r;
-            left += is_left;
-            rest += !is_left;
+            const Derivatives of = derivatives(scratch_[i]);
+            fine[codes[scratch_[i]]] += Bin{of.gradient, of.curvature, 1.0f, 0.0f};
         }
-        std::copy_n(near_.begin(), rest, rows_.begin() + left);
-        std::copy_n(scratch_.begin(), right, rows_.begin() + left + rest);
-        return left;
-    }
-
-    // The best cut between the codes of the near rows, which are all of the leaf with codes from `low` on and below `end`.
-    int best_cut(const Leaf& leaf, int low, int end, int near) {
-        const int c = used_[leaf.used];
-        const Bin* column = bins(leaf.slot) + first_bin_[leaf.used];
-        const std::uint8_t* codes = s_.column(columns_[c]);
         double g = 0, h = 0, to_beat = 0;
         float left = 0;
         for (int b = 0; b < leaf.bin; ++b) {
@@ -270,13 +253,8 @@ private:
             h += double(column[b][sum_h]);
             left += column[b][sum_n];
         }
-        std::array<Bin, 256> fine{};
-        for (int i = 0; i < near; ++i) {
-            const Derivatives of = derivatives(near_[i]);
-            fine[codes[near_[i]]] += Bin{of.gradient, of.curvature, 1.0f, 0.0f};
-        }
         const float least = float(with_.least_rows), most = float(leaf.rows() - with_.least_rows);
-        int best = ((leaf.bin + 1) << shift_[c]) - 1;
+        int best = ((leaf.bin + 1) << shift) - 1;
         for (int code = low; code + 1 < end; ++code) {
             if (fine[code][sum_n] == 0) continue;
             g += double(fine[code][sum_g]);
@@ -303,8 +281,9 @@ private:
     void split(Leaf& leaf) {
         std::vector<Node>& nodes = out_.nodes;
         const Leaf old = leaf;
-        int cut = 0;
-        const int middle = divide(old, cut), next = int(nodes.size());
+        const int cut = best_cut(old), next = int(nodes.size());
+        const std::uint8_t* codes = s_.column(columns_[used_[old.used]]);
+        const int middle = divide_rows(rows_, old.begin, old.end, scratch_, [&](int r) { return codes[r] <= cut; });
         nodes[old.node] = {columns_[used_[old.used]] * 256 + cut, next};
         nodes.insert(nodes.end(), 2, {-1, 0});
         Leaf left{next, old.begin, middle}, right{next + 1, middle, old.end};
@@ -388,7 +367,7 @@ private:
     Sequence draw_;
     Phase phase_ = Phase::look;
     int at_ = 0, root_ = 0;  // how far the phase is, and the first node of the tree
-    std::vector<int> rows_, near_, scratch_;
+    std::vector<int> rows_, scratch_;
     std::vector<double> f_, p_;
     std::vector<int> columns_, shift_, sizes_;  // columns that are not constant, what turns their codes into bins, and how many
     std::vector<std::uint8_t> records_;         // of each row its derivatives, then its bins of those columns

@@ -62,7 +62,7 @@ private:
 template <class Left>
 int divide_rows(std::vector<int>& rows, int begin, int end, std::vector<int>& scratch, Left&& goes_left) {
     int left = begin, right = 0;
-    for (int i = begin; i < end; ++i) {  // without a branch: it could not be foretold
+    for (int i = begin; i < end; ++i) {  // branch-free: a processor would often mispredict
         const int r = rows[i];
         const bool is_left = goes_left(r);
         rows[left] = r;

@@ -9,9 +9,9 @@ PRUNE_AT = 4  # budgets after which only the best kernels go on
 KEEP = 5  # kernels that go on; one less beside trees, which take the time of one
 KEEP_NARROW = 2  # of them, beside trees, with half of the budget: they take most of the time
 KEEP_FROM = 0.02  # part in the combination from which trees and the additive component go on
-SAMPLE = 16  # rows that boosted trees that matter are grown from, in budgets
-SAMPLE_OF_OTHERS = 8  # rows that other trees are grown from; before version 0.3.0 all
-# Budgets at which trees are grown anew; then boosted ones at each power of two, and between two if they matter
+SAMPLE = 16  # budgets of rows that are kept to grow trees from
+SAMPLE_OF_OTHERS = 8  # budgets of them that are used where boosted trees do not matter; before 0.3.0 no more were kept
+# Budgets at which trees are grown anew; then boosted ones at 8, 16, 32, ..., and at 6, 12, 24, ... if they matter
 GROW_AT = (1.5, 2.5, 4)
 GROW_WITHIN = 64  # rows that trees are grown within, a part with every row; with small budgets a quarter of it
 STACK_RIDGES = (10.0, 100.0)

@@ -11,7 +11,7 @@ from bomkl.auto.trees.trees import is_tree
 
 
 def components_to_drop(components: list[Component], combination: Combination, loss: Float) -> list[int]:
-    """All but the linear component, the kernels of least loss since the budget was full, and others that matter."""
+    """Choose what goes: all kernels but those of least `loss`, and trees and additive components without influence."""
     part = combination.influence()
     others = [i for i, each in enumerate(components) if is_tree(each) or each.name == ADDITIVE]
     idle = [i for i in others if part[i] < KEEP_FROM]

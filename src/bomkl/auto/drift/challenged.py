@@ -24,7 +24,7 @@ from bomkl.auto.rows.row_learner import RowLearner
 from bomkl.auto.saved import Saved, State
 
 WIN = 3.0  # nats by which a challenger must beat the learner within; as many more for each that lost before
-_HOPELESS = 7.0  # nats of classes behind, from which none won on any stream tried; the errors of numbers vary too much
+_HOPELESS = 7.0  # nats behind, for classes: none as far behind won on any stream tried; errors of numbers vary too much
 _HALVED = 3  # how often the rows that a challenger has for that, PATIENCE, are halved: after each that lost
 REST = 1000  # rows without a challenger after the first that lost; twice as many after each further one
 _AT_ONCE = 1024  # rows learned from at a time

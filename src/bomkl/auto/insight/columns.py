@@ -122,11 +122,11 @@ class MeasuredColumns(TableRows):
 
         Along the stream, the model predicts some rows with the values of a column passed on among them, before it
         learns from them. The importance is what that adds to the loss (log loss, or squared error), later rows counting
-        more. It is 0 where it adds nothing. Columns with a rank correlation of .9 or more are shuffled together and
-        share equally, even if the model uses only one of them. Columns of texts stand alone, and so do more than 512
-        columns of an array. While few rows were measured, what it changes in the predictions counts as well, for half.
-        Until the first rows were measured, and with ``update="rounds"``, it is how steeply the score changes along the
-        column.
+        more. It is 0 where it adds nothing. Columns with a rank correlation of at least .9, or at most -.9, are
+        shuffled together and share equally, even if the model uses only one of them. Columns of texts stand alone, and
+        so do more than 512 columns of an array. While few rows were measured, what it changes in the predictions counts
+        as well, for half. Until the first rows were measured, and with ``update="rounds"``, it is how steeply the score
+        changes along the column.
         """
         now = as_of(self, vars(self))
         check_is_fitted(now)

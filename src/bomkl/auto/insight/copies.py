@@ -11,11 +11,11 @@ from bomkl.auto.features.geometry import Float
 
 Int = NDArray[np.intp]
 
-ALIKE = 0.9  # rank correlation of columns that tell the same
-_LEAST = 7 / 64  # of the cube of the rows: what squared ranks sum to if an eighth of the rows differ from all others
+_ALIKE = 0.9  # rank correlation of columns that tell the same
+_LEAST = 7 / 64  # sum of squared ranks, over the cube of the rows, where 7/8 of them have one value and 1/8 another
 
 
-def leaders(rows: Float, of_places: Int, names: int) -> Int:
+def leaders(rows: Float, of_places: Int, n_columns: int) -> Int:
     """First of the columns that tell the same as each column does; a column that tells it alone leads itself.
 
     `of_places`: the column that each place of the rows belongs to. Two columns tell the same if each place of one has
@@ -33,16 +33,16 @@ def leaders(rows: Float, of_places: Int, names: int) -> Int:
     places = (ranks**2).sum(axis=0) >= _LEAST * n**3
     ranks, of_places = ranks[:, places], of_places[places]
     products = ranks.T @ ranks
-    same = products**2 >= ALIKE**2 * np.outer(products.diagonal(), products.diagonal())
-    like = np.flatnonzero(same.sum(axis=0) > 1)
-    if not len(like):
-        return np.arange(names)
-    found, of_found = np.unique(of_places[like], return_inverse=True)
-    of = np.arange(len(found)) == of_found[:, None]
-    matches = of.T @ (same[np.ix_(like, like)] @ of).astype(np.intp)  # places of a column with one of another
+    same = products**2 >= _ALIKE**2 * np.outer(products.diagonal(), products.diagonal())
+    paired = np.flatnonzero(same.sum(axis=0) > 1)
+    if not len(paired):
+        return np.arange(n_columns)
+    found, column_of = np.unique(of_places[paired], return_inverse=True)
+    of = np.arange(len(found)) == column_of[:, None]
+    matches = of.T @ (same[np.ix_(paired, paired)] @ of).astype(np.intp)  # places of a column with one of another
     matched = matches == np.bincount(of_places)[found][:, None]
     _, group = connected_components(matched & matched.T, directed=False)
     _, first, of_group = np.unique(group, return_index=True, return_inverse=True)
-    leading = np.arange(names)
+    leading = np.arange(n_columns)
     leading[found] = found[first[of_group]]
     return leading

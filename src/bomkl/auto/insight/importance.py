@@ -35,12 +35,16 @@ WINDOW = 64  # rows
 PAIRS = 16  # most rows of a window in which the value of a column is passed on
 FIRST = 32  # rows before the first window
 MOST_AT_ONCE = 1024  # predictions with changed rows in a window; if all columns would take more, they take turns
-_MORE = (2, 4), (4, 8), (8, 8)  # more rows for fewer groups of many: pairs of each, and which part of the predictions
+_MORE = (
+    (2, 4),
+    (4, 8),
+    (8, 8),
+)  # of many groups, more rows for the most promising: rows of each; which part of all predictions
 KEPT_WINDOWS = 4  # whose rows are kept, as a sample of the stream
 # Predictions for measuring, for each row learned. Until the budget is full, rebuilding makes learning several times as
 # slow as later. A part of what that allows is saved for the rows that come next, when the model knows more.
 _FIRST_PACE, _NEXT_PACE, _PACE = 3.0, 1.6, 0.4
-_ANY_WINDOW = 128  # predictions that take as long as all else that a window needs
+_WINDOW_COST = 128  # predictions that take as long as all else that a window needs
 _NEXT = 4  # times the budget up to which a window is followed at the second pace
 _MOST_WINDOWS = 64  # in as many rows as there were before: on a long stream, more would tell little more
 
@@ -109,7 +113,7 @@ class Importance:
         self._keep(copied(rows) if whole else rows, learner.settings.seed)
         budget = learner.settings.budget
         pace = _FIRST_PACE if self.next < budget else _NEXT_PACE if self.next < _NEXT * budget else _PACE
-        self.next += max(WINDOW, int((predicted + _ANY_WINDOW) / pace), self.next // _MOST_WINDOWS)
+        self.next += max(WINDOW, int((predicted + _WINDOW_COST) / pace), self.next // _MOST_WINDOWS)
         self.windows += 1
         self.open = None
         return False

@@ -19,6 +19,8 @@ from bomkl.tables.encoded import EncodedRows, numbers_of
 
 Int = NDArray[np.intp]
 
+_TEXTS = (0, 1)  # kinds of cells: none seen yet, and strings; others are numbers
+
 
 class RowMixer:
     """How the columns of the user lie in the rows of a learner.
@@ -83,10 +85,10 @@ class RowMixer:
         return found
 
     def group(self, parts: list[Any]) -> Int:
-        """Let columns that tell the same in all parts of rows go together; give those that lead. Texts stay alone."""
+        """Group columns whose ranks agree over all `parts`; return the leader of each group. Texts stay alone."""
         numbers, last = np.vstack([numbers_of(part) for part in parts]), parts[-1]
         cells = zip(last.cells, self._of_cells, strict=True) if isinstance(last, EncodedRows) else ()
-        places = ~np.isin(self._of_places, [column for (kind, _), column in cells if kind < 2])
+        places = ~np.isin(self._of_places, [column for (kind, _), column in cells if kind in _TEXTS])
         self.leaders = leaders(numbers[:, places], self._of_places[places], len(self.names))
         return np.unique(self.leaders[self.columns])
 
@@ -201,7 +203,7 @@ def mixed_from_state(saved: Saved, rows: int, columns: int, cells: int | None) -
 
 def _cells_from_state(saved: Saved, rows: int) -> Any:
     kind = saved.integer("kind", 0, 3)
-    if kind < 2:
+    if kind in _TEXTS:
         texts = saved.unread("texts")
         right = isinstance(texts, list) and all(text is None or type(text) is str for text in texts)
         if texts is not None if kind == 0 else not right or len(texts) != rows:

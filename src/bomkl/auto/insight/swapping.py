@@ -48,9 +48,10 @@ class Window:
     def measured(self, columns: NDArray[np.intp], pairs: int) -> tuple[NDArray[np.intp], Float, Float, Float]:
         """Pass the values of each column, and of those that it leads, on in at most so many rows.
 
-        What that adds is divided among them. Returns all of them; mean rise of loss and error over the rows, the
-        squared error of this mean, and the rise if the probabilities were right. Then the parts of the rise of the
-        loss that come from the rows of each class; of numbers and of too many classes none.
+        `columns` lead their groups, in ascending order. What that adds is divided within each group. Returns the
+        columns of these groups; then mean rise of loss and error over the rows, the squared error of this mean, and the
+        rise if the probabilities were right. Then the parts of the rise of the loss that come from the rows of each
+        class; of numbers and of too many classes none.
         """
         row, place, times, variants = self._changed(columns, pairs)
         share, n, classes = self._share[row] * times, len(columns), len(self._of_class)

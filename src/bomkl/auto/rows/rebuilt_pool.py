@@ -119,14 +119,17 @@ class RebuiltPool(LearnedPool):
         self._restart_drift(self.stored_rows()[:0], np.empty(0))
 
     def _leading_losses(self) -> Float:
-        """Losses of the components: while a group that forgets outweighs the model, what they have had in it."""
+        """Losses to choose kernels by: those in the leading group of drift experts if it outweighs the model.
+
+        What that group lacks comes last, by the losses in the model.
+        """
         losses: Float = self.combination.loss_sum
         if self.drift is not None:
             groups = self.drift.groups
             model, *weights = self.drift.influence()[: 1 + len(groups)]
             parts, _, combination, _ = groups[int(np.argmax(weights))]
             if combination is not None and max(weights) > model:
-                losses = np.full(len(losses), np.inf)
+                losses = losses + combination.loss_sum.max()
                 losses[parts] = combination.loss_sum
         return losses
 

@@ -67,7 +67,7 @@ class Schedule:
         return min(GROW_WITHIN, self.budget // 4)
 
     def next_growth(self, seen: int) -> int:
-        """Row count at which growing trees anew begins next, or at which the one under way has begun."""
+        """Row count at which growing trees anew may begin next, or at which the one under way has begun."""
         taken = seen - self.rows_to_grow
         last = self.first_growths[-1]
         while 2 * last <= taken:
@@ -75,7 +75,7 @@ class Schedule:
         return next(each for each in (*self.first_growths, last + last // 2, 2 * last) if each > taken)
 
     def always_grows(self, event: int) -> bool:
-        """Whether trees are grown at one of those row counts whatever they are worth.
+        """Whether trees are grown at a row count of `next_growth` even if they matter little.
 
         Examples
         --------

@@ -96,7 +96,7 @@ def _load_sample(learner: RowLearner, saved: Saved, columns: int) -> None:
     if (sample is not None) != (trees and learner.support is not None):
         raise saved.wrong("sample", "there where the budget is full and there are trees", sample is not None)
     grow_from, begun = saved.optional_part("grow_from"), learner.schedule.next_growth(learner.seen)
-    if grow_from is not None and (sample is None or begun > learner.seen):
+    if grow_from is not None and (sample is None or begun > learner.seen):  # none where growing was not worth it
         raise saved.wrong("grow_from", "there only while trees are grown", True)
     if sample is not None:
         learner.sample = _sample_from_state(learner, sample, learner.seen, columns)
@@ -127,8 +127,9 @@ def _sample_from_state(learner: RowLearner, saved: Saved, seen: int, columns: in
     """Go on where `_sample_state` was called; class numbers or targets are within limits."""
     low, high = learner.target_limits()
     codes: Any = saved.array("codes", (None, columns), np.uint8)
-    before, size = (budgets * learner.settings.budget for budgets in (SAMPLE_OF_OTHERS, SAMPLE))
-    size = before if len(codes) == before < seen else size
+    size, smaller = SAMPLE * learner.settings.budget, SAMPLE_OF_OTHERS * learner.settings.budget
+    if len(codes) == smaller < seen:  # of an earlier version, or to grow trees from that do not matter
+        size = smaller
     n = min(size, seen)
     if len(codes) != n:
         raise saved.wrong("codes", f"those of {n} rows", len(codes))

@@ -63,23 +63,30 @@ def grow_due_trees(learner: RowLearner, begun: int, run: Mapper) -> None:
     """Begin or go on growing, or put the new trees in their places, as is due now; growing begins at row `begun`."""
     if learner.sample is None or learner.seen < begun:
         return
+    if learner.grow_from is None and learner.seen == begun:
+        learner.grow_from = _rows_to_grow_from(learner, learner.sample, begun)
     if learner.grow_from is None:
-        if learner.seen > begun:  # they are not worth it now
-            return
-        matter = _matter(learner)
-        if not matter and not learner.schedule.always_grows(begun):
-            return
-        codes, y, weight = learner.sample.rows()
-        every = 1 if matter else -(-len(y) // (SAMPLE_OF_OTHERS * learner.settings.budget))
-        learner.grow_from = np.ascontiguousarray(codes[::every]), y[::every].copy(), weight[::every].copy()
+        return
     if learner.seen == begun + learner.schedule.rows_to_grow:
         _take_grown_trees(learner, begun, run)
     else:
         work_on_trees(learner, learner.seen)
 
 
-def _matter(learner: RowLearner) -> bool:
-    """Whether boosted trees have more than an even share of the influence: growing takes time, and then it pays."""
+def _rows_to_grow_from(learner: RowLearner, sample: Sample, begun: int) -> tuple[Codes, Float, Float] | None:
+    """Choose rows of the sample, all where boosted trees matter; None where growing trees is not worth the time."""
+    codes, y, weight = sample.rows()
+    if _boosted_trees_matter(learner):
+        return codes, y, weight
+    if not learner.schedule.always_grows(begun):
+        return None
+    most, random = SAMPLE_OF_OTHERS * learner.settings.budget, np.random.default_rng([learner.settings.seed, begun])
+    some = np.sort(random.permutation(len(y))[:most])
+    return codes[some], y[some], weight[some]
+
+
+def _boosted_trees_matter(learner: RowLearner) -> bool:
+    """Whether boosted trees have more than an even share of the influence, so that growing them more often pays."""
     influence = dict(zip([each.name for each in learner.components], learner.combination.influence(), strict=True))
     return bool(influence.get(BOOSTED, 0.0) * len(influence) > 1)
 

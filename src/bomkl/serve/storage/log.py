@@ -80,7 +80,7 @@ class Log(contextlib.AbstractContextManager["Log"]):
         self._state = self._before = _State()
         self._db = sqlite3.connect(":memory:")
         with contextlib.ExitStack() as undo, self.explained():
-            undo.callback(lambda: self._db.close())
+            undo.callback(self.close)
             marked = self._mark.read() if checked else None
             if exists:
                 self._use(connect(self.path, True))
@@ -90,8 +90,8 @@ class Log(contextlib.AbstractContextManager["Log"]):
             if not read_only:
                 self._use(connect(self.path, False))
                 self._open_for_writing()
+            self._files = identities(self.path)
             undo.pop_all()
-        self._files = identities(self.path)
 
     def _use(self, db: sqlite3.Connection) -> None:
         self._db.close()
