@@ -150,6 +150,9 @@ def test_before_any_row_and_with_one_label():
     assert model.predict_proba_one({"a": 1}) == {"spam": 1.0}
     assert list(model.predict_many(frame)) == ["spam", "spam"]
     model.learn_many(frame[:0], [])
+    for learner in (model, river.AutoMKLClassifier()):
+        with pytest.raises(ValueError, match="targets"):
+            learner.learn_many(frame, ["spam"])
     regressor = river.BudgetMKLRegressor()
     assert regressor.predict_one({"a": 1}) == 0.0
     regressor.learn_many(frame[:0], [])

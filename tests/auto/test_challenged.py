@@ -12,6 +12,7 @@ from bomkl import AutoMKLClassifier, AutoMKLRegressor
 from bomkl.auto.build import follow_drift
 from bomkl.auto.drift import challenged
 from bomkl.auto.drift.challenged import ChallengedLearner
+from bomkl.auto.growth.pace import pool_bytes
 
 
 def changed(kind: str):
@@ -215,3 +216,13 @@ def test_a_challenger_far_behind_goes_at_once():
     sure, unsure = np.full((100, 1), 5.0), np.zeros((100, 1))  # each row costs the unsure one about .69 nats more
     learner.age, learner.losses = 0, np.zeros(2)
     assert learner._judge(sure, unsure, y, np.ones(100), 0) == (11, False)
+
+
+def test_none_begins_without_room_for_two():
+    X, y = changed("two")
+    model = fresh("two").set_params(memory=2 * pool_bytes(100, 6, "rows") - 1)
+    for begin in range(0, len(y), 50):
+        model.partial_fit(X[begin : begin + 50], y[begin : begin + 50])
+        assert layer(model).challenger is None
+    assert layer(model).inner.seen == 1500
+    assert any(event.sudden for event in model.drift_)

@@ -84,3 +84,9 @@ def test_copies_in_tables_share_for_each_class(text):
     found = dict(zip(table, model.feature_importances_per_class_.T.tolist(), strict=True))
     assert found["a"] == found["price"]
     assert min(found["a"]) > 0.3
+
+
+def test_wide_tables_of_numbers_are_measured():
+    X = pd.DataFrame(normal(640, 520)).add_prefix("column ")
+    model = AutoMKLClassifier(budget=60, random_state=0).partial_fit(X, X["column 7"] > 0)
+    assert model.feature_importances_.argmax() == 7

@@ -13,6 +13,7 @@ import numpy as np
 from river import base
 
 from bomkl._support.change import as_of, change, forked
+from bomkl._support.validation import check_as_many
 from bomkl.river.checks import check_frame, check_label, number_to_predict, weights_of
 from bomkl.river.columns import Columns, TableColumns
 from bomkl.tables.frames import flat
@@ -70,6 +71,7 @@ class NamedColumns:
             Weights of the rows, or one weight for all.
         """
         targets = [self._target(each) for each in y]
+        check_as_many(len(X), len(targets), "targets")
         weights = weights_of(w, len(targets))
         if not targets or self._nothing_yet(weights):
             return

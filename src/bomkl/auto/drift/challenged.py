@@ -16,6 +16,7 @@ import numpy as np
 from bomkl.auto.drift.adaptive import PATIENCE
 from bomkl.auto.drift.events import expert_names
 from bomkl.auto.features.geometry import Float
+from bomkl.auto.growth.pace import pool_bytes
 from bomkl.auto.learner import Layer, Learner, after_row, learner_from_state, learner_state, loadable, shallow_copy
 from bomkl.auto.limits import SUMS
 from bomkl.auto.parallel import Mapper
@@ -132,11 +133,16 @@ class ChallengedLearner(Layer):
         None where there is none after row `at` of these.
         """
         experts = self.inner.drift
-        if experts is None:
+        if experts is None or not self._has_room:
             return None
         first = self.inner.seen - n  # below zero for a challenger that has taken over: it has not seen all of them
         found = experts.sudden_since(max(first + at, self.rests_until - (self.seen - self.inner.seen)))
         return (found[0][0] - first, found[0][1]) if found else None
+
+    @property
+    def _has_room(self) -> bool:
+        """Whether the limit of memory has room for a challenger beside the learner within."""
+        return self.settings.memory >= 2 * pool_bytes(self.settings.budget, self.columns, "rows")
 
     def _new_challenger(self) -> RowLearner:
         made = self.inner.like(self.settings, self.n_classes)

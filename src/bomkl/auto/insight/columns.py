@@ -41,12 +41,17 @@ class MeasuredColumns(TableRows):
         encoder = self.encoder_
         return list(self._columns_of_features() if encoder is None else encoder.kinds_)
 
+    @property
+    def _is_wide(self) -> bool:
+        """Whether rows are those of a matrix with too many columns to measure each of them in every window."""
+        return self.encoder_ is None and self.n_features_in_ > WIDEST
+
     def _mixer(self) -> RowMixer | None:
         """Return what knows the columns of the rows; None of very wide rows of a matrix."""
         encoder = self.encoder_
+        if self._is_wide:
+            return None
         if encoder is None:
-            if self.n_features_in_ > WIDEST:
-                return None
             names = range(self.n_features_in_)
             return RowMixer(names, names, names if isinstance(self._learner, HashedLearner) else ())
         places = self._places or encoder.columns_of_features()
@@ -103,7 +108,7 @@ class MeasuredColumns(TableRows):
         """Measure the columns on rows of a window before they are learned from; whether the learner has to stay."""
         importance = self._importance.fork()
         if not isinstance(X, EncodedRows):
-            X = (canonical_rows if self.n_features_in_ > WIDEST else dense_rows)(X, 0, X.shape[0])
+            X = (canonical_rows if self._is_wide else dense_rows)(X, 0, X.shape[0])
         return importance, importance.note(learner, X, y, weight, self._mixer, run)
 
     def _noted_row(self, row: Any, y: Float, scores: Float) -> dict[str, Any]:

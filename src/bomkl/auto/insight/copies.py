@@ -39,7 +39,9 @@ def leaders(rows: Float, of_places: Int, n_columns: int) -> Int:
         return np.arange(n_columns)
     found, column_of = np.unique(of_places[paired], return_inverse=True)
     of = np.arange(len(found)) == column_of[:, None]
-    matches = of.T @ (same[np.ix_(paired, paired)] @ of).astype(np.intp)  # places of a column with one of another
+    partners = (same[np.ix_(paired, paired)].astype(np.float32) @ of.astype(np.float32)) > 0  # of a place, in a column
+    matches = np.zeros((len(found), len(found)), dtype=np.intp)  # places of a column with one of another
+    np.add.at(matches, column_of, partners)
     matched = matches == np.bincount(of_places)[found][:, None]
     _, group = connected_components(matched & matched.T, directed=False)
     _, first, of_group = np.unique(group, return_index=True, return_inverse=True)
