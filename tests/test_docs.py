@@ -95,7 +95,7 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(
             run_shell(code)
 
 
-_UNENDED = r"^ +.*\n(?=[^\s)\]}])"  # at the prompt, a block ends with an empty line
+_UNENDED = r"^ +.*\n(?=[^\s)\]}])"  # for an interactive interpreter, a block ends with an empty line
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", DOCS / "index.md"], ids=lambda page: page.name)

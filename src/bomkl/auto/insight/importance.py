@@ -35,11 +35,8 @@ WINDOW = 64  # rows
 PAIRS = 16  # most rows of a window in which the value of a column is passed on
 FIRST = 32  # rows before the first window
 MOST_AT_ONCE = 1024  # predictions with changed rows in a window; if all columns would take more, they take turns
-_MORE = (
-    (2, 4),
-    (4, 8),
-    (8, 8),
-)  # of many groups, more rows for the most promising: rows of each; which part of all predictions
+# Of many groups, the most promising are measured in more rows: in how many, and with which part of all predictions
+_MORE = (2, 4), (4, 8), (8, 8)
 KEPT_WINDOWS = 4  # whose rows are kept, as a sample of the stream
 # Predictions for measuring, for each row learned. Until the budget is full, rebuilding makes learning several times as
 # slow as later. A part of what that allows is saved for the rows that come next, when the model knows more.
